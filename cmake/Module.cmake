@@ -1,0 +1,30 @@
+# smeltr_module(<folder> SOURCES ... [DEPS ...] [LIBRARIES ...])
+# A folder of src/ is one static library, smeltr_<name>, that links the folders it may include
+# (docs/architecture.md has the table; tools/check_layers.py holds the includes to it) and nothing else.
+function(smeltr_module folder)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBRARIES" ${ARGN})
+  string(REPLACE "/" "_" name ${folder})
+  add_library(smeltr_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(smeltr_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  foreach(dep ${ARG_DEPS})
+    string(REPLACE "/" "_" dep_name ${dep})
+    target_link_libraries(smeltr_${name} PUBLIC smeltr_${dep_name})
+  endforeach()
+  target_link_libraries(smeltr_${name} PUBLIC ${ARG_LIBRARIES} PRIVATE smeltr_warnings)
+  set_target_properties(smeltr_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+# smeltr_unit_tests(<folder> [LIBRARIES ...]): all of tests/unit/<folder>/*_test.cc as one GoogleTest program,
+# tests_<folder>, linked with that folder's library.
+function(smeltr_unit_tests folder)
+  cmake_parse_arguments(ARG "" "" "LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" name ${folder})
+  add_executable(tests_${name} ${sources})
+  target_link_libraries(tests_${name} PRIVATE smeltr_${name} ${ARG_LIBRARIES} GTest::gtest_main smeltr_warnings)
+  target_include_directories(tests_${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  set_target_properties(tests_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()

@@ -1,0 +1,5 @@
+if(SMELTR_SANITIZE)
+  string(REPLACE ";" "," sanitizers "${SMELTR_SANITIZE}")
+  add_compile_options(-fsanitize=${sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${sanitizers})
+endif()

@@ -1,0 +1,50 @@
+// metadata.toml: what is known about a session besides its events. Written as temp file + fsync + rename;
+// readers tolerate missing keys and rewriting keeps unknown ones (forward compatibility).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace smeltr::session {
+
+enum class SessionKind { kAmbient, kScoped, kPostMortem };
+
+struct Metadata {
+  std::string session_id;  // UUID, dashed, lower case.
+  SessionKind kind = SessionKind::kScoped;
+  std::string name;             // Empty = none.
+  std::string started_rfc3339;  // UTC.
+  std::string ended_rfc3339;    // Empty = still open, or cut off.
+  uint64_t start_mono_ns = 0;   // Session clock at the start: display subtracts it.
+  std::string boot_id;
+  std::string host;
+  std::vector<std::string> argv;  // The recorded command.
+  std::string cwd;
+  uint32_t root_pid = 0;
+  std::string scope_token;
+  std::optional<int> exit_code;  // Absent while running, after a signal death, or when nobody saw it.
+  std::optional<int> term_signal;
+  bool core_dumped = false;
+  std::string end_reason;  // exit, signal, client-lost, daemon-shutdown, recovered; empty while open.
+  std::string hook_state;  // injected, skipped, requested-but-silent
+  std::string hook_reason;
+  std::string smeltr_version;
+  std::map<std::string, uint64_t> event_counts;    // By full kind name; filled at the end.
+  std::map<std::string, uint64_t> dropped_counts;  // Lost in rings, by kind name.
+  uint64_t storage_lost_count = 0;                 // Lost because the disk would not take them.
+  uint64_t corrupt_frames = 0;
+};
+
+// The short id: the first 8 hex digits of the session id, also the end of the directory's name.
+std::string ShortId(const Metadata& metadata);
+
+Result<Metadata> ReadMetadata(const std::filesystem::path& directory);
+Result<void> WriteMetadata(const std::filesystem::path& directory, const Metadata& metadata);
+
+}  // namespace smeltr::session

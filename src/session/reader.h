@@ -1,0 +1,73 @@
+// Reads a session file: closed, still being written, or cut off anywhere.
+// A file without a valid footer is scanned; damaged chunks are skipped and reported, the rest is read.
+// Thread-safe for concurrent ForEach on one Reader (const, memory-mapped).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "event/event.h"
+
+namespace smeltr::session {
+
+// What could not be read, in words for the user and figures for --json.
+struct Damage {
+  uint64_t skipped_bytes = 0;
+  uint64_t skipped_chunks = 0;
+  bool torn_tail = false;  // The file ends inside a chunk: the writer was cut off.
+  bool no_footer = false;  // Never closed: still being written, or its writer died.
+  uint64_t unknown_kind_events = 0;
+  bool any() const { return skipped_bytes != 0 || skipped_chunks != 0 || torn_tail; }
+};
+
+struct KindCount {
+  event::Api api = event::Api::kNone;
+  event::Kind kind = event::Kind::kUnknown;
+  uint64_t count = 0;
+};
+
+struct Summary {
+  uint64_t event_count = 0;
+  uint64_t file_bytes = 0;
+  uint64_t min_ts_ns = 0;  // Both 0 for an empty session.
+  uint64_t max_ts_ns = 0;
+  std::vector<KindCount> counts;  // By kind, then api.
+};
+
+class Reader {
+ public:
+  // kNotFound, kCorrupt (not a session file), kUnsupported (a newer format: says to upgrade).
+  static Result<Reader> Open(const std::filesystem::path& file);
+  Reader(Reader&&) noexcept;
+  Reader& operator=(Reader&&) noexcept;
+  ~Reader();
+
+  const Summary& summary() const;  // From chunk headers alone; no chunk is decompressed for it.
+  const Damage& damage() const;    // Grows while chunks are read and found damaged.
+
+  // Calls `visit` for each event of the given kinds, or of all when none is given. Kind after kind within
+  // a chunk, so NOT in time order: order by (ts_ns, seq) where order matters. Texts and lists of an event
+  // are valid during the call. Chunks and columns of other kinds are not touched.
+  void ForEach(const std::vector<event::Kind>& kinds,
+               const std::function<void(const event::Event&)>& visit) const;
+
+  // The same for one kind, typed: visit(const event::Envelope&, const E&).
+  template <typename E, typename F>
+  void ForEachOf(F&& visit) const {
+    ForEach({E::kKind},
+            [&](const event::Event& event) { visit(event.envelope, std::get<E>(event.payload)); });
+  }
+
+ private:
+  struct State;
+  explicit Reader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace smeltr::session

@@ -1,0 +1,41 @@
+// The sessions of one SMELTR_HOME: make, list, find.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "session/metadata.h"
+
+namespace smeltr::session {
+
+inline constexpr std::string_view kEventsFile = "events.smlt";
+inline constexpr std::string_view kMetadataFile = "metadata.toml";
+
+struct StoredSession {
+  std::filesystem::path directory;
+  Metadata metadata;
+  bool metadata_readable = true;  // False: only the directory's name and events are known.
+};
+
+// Trimmed; an error for NUL, control characters, '/', more than 200 code points, and names shaped like
+// an id or a post-mortem. Empty stays empty.
+Result<std::string> ValidateName(std::string_view name);
+
+// Creates `sessions_directory`/YYYY-MM-DD-HHMMSS-<short id> (0700) with metadata in it; fills in
+// session_id, started_rfc3339 and start_mono_ns where they are empty.
+Result<StoredSession> CreateSession(const std::filesystem::path& sessions_directory, Metadata metadata);
+
+// Newest start first. A missing directory is an empty list; unreadable sessions are listed as such.
+Result<std::vector<StoredSession>> ListSessions(const std::filesystem::path& sessions_directory);
+
+// A reference: exact directory name, full UUID, short id, unique hex prefix of at least 4, or exact
+// name (newest wins), in this order. The error of an unknown one names the nearest, that of an ambiguous
+// one the candidates.
+Result<StoredSession> Resolve(const std::filesystem::path& sessions_directory, std::string_view reference);
+// --last: the newest scoped session; the newest of any kind if there is none, or with include_ambient.
+Result<StoredSession> ResolveLast(const std::filesystem::path& sessions_directory, bool include_ambient);
+
+}  // namespace smeltr::session

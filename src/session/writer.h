@@ -1,0 +1,57 @@
+// Appends events to one session file; readers may follow along.
+// Not thread-safe: owned by the drain thread. Memory is bounded by the chunk size, whatever the rate.
+//
+// Events are gathered into chunks (columns by kind, zstd, checksum; format.h, docs/formats.md) that are
+// sealed by size, or by age at the next FlushIfDue(). When the disk refuses a chunk its events are
+// counted as lost and writing goes on with the next chunk: nothing here stops for a full disk.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "base/result.h"
+#include "event/event.h"
+
+namespace smeltr::session {
+
+struct WriterOptions {
+  uint64_t flush_after_ns = 250'000'000;  // Age at which FlushIfDue seals; the promise is 500 ms on disk.
+  size_t chunk_raw_bytes = 1 << 20;       // Sealed when the encoded columns would reach this.
+  int zstd_level = 1;
+};
+
+struct WriterStats {
+  uint64_t event_count = 0;  // Appended, the lost ones included.
+  uint64_t lost_count = 0;   // In chunks the disk refused.
+  uint64_t file_bytes = 0;
+  std::map<std::string, uint64_t> counts_by_kind;  // Full kind names.
+};
+
+class Writer {
+ public:
+  // Creates the file (0600); kAlreadyExists if it is there: a torn file is never continued.
+  static Result<Writer> Create(const std::filesystem::path& file, const WriterOptions& options);
+  Writer(Writer&&) noexcept;
+  Writer& operator=(Writer&&) noexcept;
+  ~Writer();
+
+  // Gives the event its seq. Texts and lists are copied: they may die after the call.
+  void Append(const event::Event& event);
+  // Seals what is older than flush_after_ns at `now_ns`; call every 100 ms or so.
+  void FlushIfDue(uint64_t now_ns);
+  // Seals everything now. The error is that of the disk, for the log; the loss is in stats() already.
+  Result<void> Flush();
+  // Flush, footer, fdatasync. Call once, at the end.
+  Result<void> Close();
+
+  const WriterStats& stats() const;
+
+ private:
+  struct State;
+  explicit Writer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace smeltr::session
