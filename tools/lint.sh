@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Everything about the sources that a machine can judge without running them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=/usr/bin/python3
+
+tools/format.sh --check
+$python tools/check_layers.py
+$python tools/check_sizes.py
+$python tools/gen_events.py --check
+
+[ -x build/lint-venv/bin/ruff ] || {
+  $python -m venv build/lint-venv
+  build/lint-venv/bin/pip install -q ruff
+}
+build/lint-venv/bin/ruff check .
+build/lint-venv/bin/ruff format --check .
+
+cmake --preset release >/dev/null
+# Generated headers must exist before clang-tidy reads what includes them.
+cmake --build build/release -j "$(nproc)" >/dev/null
+git ls-files 'src/*.cc' 'demo/*.cc' | xargs run-clang-tidy-19 -quiet -p build/release -j "$(nproc)" \
+  -extra-arg=-Wno-unknown-warning-option 2>/dev/null >build/tidy.log ||
+  { grep -E 'warning:|error:' build/tidy.log | sort -u; exit 1; }
+echo "lint: clean"
