@@ -27,10 +27,14 @@ struct Metadata {
   std::vector<std::string> argv;  // The recorded command.
   std::string cwd;
   uint32_t root_pid = 0;
+  uint64_t root_start_time_ticks = 0;  // With root_pid, the identity of the recorded process.
   std::string scope_token;
   std::optional<int> exit_code;  // Absent while running, after a signal death, or when nobody saw it.
   std::optional<int> term_signal;
   bool core_dumped = false;
+  uint64_t max_rss_bytes = 0;  // Of the recorded process, known at its end; 0 = not known.
+  uint64_t user_cpu_ns = 0;
+  uint64_t system_cpu_ns = 0;
   std::string end_reason;  // exit, signal, client-lost, daemon-shutdown, recovered; empty while open.
   std::string hook_state;  // injected, skipped, requested-but-silent
   std::string hook_reason;
