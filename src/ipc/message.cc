@@ -1,0 +1,206 @@
+#include "ipc/message.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+namespace smeltr::ipc {
+namespace {
+
+using Json = nlohmann::json;
+
+// One list of fields for both directions: Fields(message, visitor) calls visitor(key, member).
+template <typename M, typename V>
+void Fields(M& m, V&& visit) {
+  using T = std::remove_const_t<M>;
+  if constexpr (std::is_same_v<T, Hello>) {
+    visit("protocol_min", m.protocol_min);
+    visit("protocol_max", m.protocol_max);
+    visit("role", m.role);
+  } else if constexpr (std::is_same_v<T, Reserve>) {
+    visit("token", m.token);
+    visit("name", m.name);
+    visit("argv", m.argv);
+    visit("cwd", m.cwd);
+  } else if constexpr (std::is_same_v<T, Attach>) {
+    visit("session_id", m.session_id);
+    visit("pid", m.pid);
+    visit("start_time_ticks", m.start_time_ticks);
+    visit("hook_state", m.hook_state);
+    visit("hook_reason", m.hook_reason);
+  } else if constexpr (std::is_same_v<T, Finish>) {
+    visit("session_id", m.session_id);
+    visit("exit_code", m.exit_code);
+    visit("term_signal", m.term_signal);
+    visit("core_dumped", m.core_dumped);
+    visit("max_rss_bytes", m.max_rss_bytes);
+    visit("user_cpu_ns", m.user_cpu_ns);
+    visit("system_cpu_ns", m.system_cpu_ns);
+  } else if constexpr (std::is_same_v<T, Cancel>) {
+    visit("session_id", m.session_id);
+  } else if constexpr (std::is_same_v<T, Welcome>) {
+    visit("protocol", m.protocol);
+    visit("daemon_version", m.daemon_version);
+    visit("daemon_pid", m.daemon_pid);
+    visit("home", m.home);
+  } else if constexpr (std::is_same_v<T, Reserved>) {
+    visit("session_id", m.session_id);
+    visit("short_id", m.short_id);
+    visit("session_directory", m.session_directory);
+    visit("ring_directory", m.ring_directory);
+  } else if constexpr (std::is_same_v<T, Finished>) {
+    visit("event_count", m.event_count);
+    visit("dropped_count", m.dropped_count);
+    visit("storage_lost_count", m.storage_lost_count);
+    visit("process_count", m.process_count);
+    visit("live_process_count", m.live_process_count);
+    visit("drained", m.drained);
+    visit("hook_state", m.hook_state);
+    visit("saw_gpu", m.saw_gpu);
+  } else if constexpr (std::is_same_v<T, Refusal>) {
+    visit("code", m.code);
+    visit("text", m.text);
+  } else {
+    static_assert(std::is_same_v<T, Ack>);
+  }
+}
+
+template <typename M>
+constexpr std::string_view kTag = "";
+template <>
+constexpr std::string_view kTag<Hello> = "Hello";
+template <>
+constexpr std::string_view kTag<Reserve> = "Reserve";
+template <>
+constexpr std::string_view kTag<Attach> = "Attach";
+template <>
+constexpr std::string_view kTag<Finish> = "Finish";
+template <>
+constexpr std::string_view kTag<Cancel> = "Cancel";
+template <>
+constexpr std::string_view kTag<Ack> = "Ack";
+template <>
+constexpr std::string_view kTag<Welcome> = "Welcome";
+template <>
+constexpr std::string_view kTag<Reserved> = "Reserved";
+template <>
+constexpr std::string_view kTag<Finished> = "Finished";
+template <>
+constexpr std::string_view kTag<Refusal> = "Error";
+
+struct FieldWriter {
+  Json& out;
+
+  template <typename T>
+  void operator()(const char* key, const T& value) {
+    out[key] = value;
+  }
+  template <typename T>
+  void operator()(const char* key, const std::optional<T>& value) {
+    if (value.has_value()) out[key] = *value;
+  }
+  void operator()(const char* key, ErrorCode value) { out[key] = static_cast<int>(value); }
+};
+
+// Missing fields keep their defaults; one of the wrong type or range spoils the message.
+struct FieldReader {
+  const Json& in;
+  const char* bad_key = nullptr;
+
+  template <typename T>
+  void operator()(const char* key, T& value) {
+    const auto found = in.find(key);
+    if (found != in.end() && !Read(*found, value)) bad_key = key;
+  }
+
+  static bool Read(const Json& json, std::string& value) {
+    if (!json.is_string()) return false;
+    value = json.get_ref<const std::string&>();
+    return true;
+  }
+  static bool Read(const Json& json, bool& value) {
+    if (!json.is_boolean()) return false;
+    value = json.get<bool>();
+    return true;
+  }
+  template <typename T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  static bool Read(const Json& json, T& value) {
+    if (json.is_number_unsigned()) {
+      const auto number = json.get<uint64_t>();
+      value = static_cast<T>(number);
+      return std::in_range<T>(number);
+    }
+    if (!json.is_number_integer()) return false;
+    const auto number = json.get<int64_t>();
+    value = static_cast<T>(number);
+    return std::in_range<T>(number);
+  }
+  static bool Read(const Json& json, ErrorCode& value) {
+    uint8_t number = 0;
+    if (!Read(json, number) || number > static_cast<uint8_t>(ErrorCode::kIo)) return false;
+    value = static_cast<ErrorCode>(number);
+    return true;
+  }
+  template <typename T>
+  static bool Read(const Json& json, std::optional<T>& value) {
+    return json.is_null() || Read(json, value.emplace());
+  }
+  static bool Read(const Json& json, std::vector<std::string>& value) {
+    if (!json.is_array()) return false;
+    for (const Json& element : json) {
+      if (!Read(element, value.emplace_back())) return false;
+    }
+    return true;
+  }
+};
+
+template <typename Variant>
+std::string EncodeAs(const char* tag_key, const Variant& message) {
+  Json out = Json::object();
+  std::visit(
+      [&]<typename M>(const M& m) {
+        out[tag_key] = kTag<M>;
+        Fields(m, FieldWriter{out});
+      },
+      message);
+  // Arguments and paths may hold any bytes; what is no UTF-8 becomes U+FFFD.
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+template <typename Variant, size_t kIndex = 0>
+Result<Variant> DecodeTagged(std::string_view tag, const Json& in) {
+  if constexpr (kIndex == std::variant_size_v<Variant>) {
+    return Fail(ErrorCode::kUnsupported, fmt::format("'{}' is not known here", tag.substr(0, 64)));
+  } else {
+    using M = std::variant_alternative_t<kIndex, Variant>;
+    if (tag != kTag<M>) return DecodeTagged<Variant, kIndex + 1>(tag, in);
+    M message;
+    FieldReader reader{in};
+    Fields(message, reader);
+    if (reader.bad_key == nullptr) return Variant(std::move(message));
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("field '{}' of {} has the wrong type", reader.bad_key, tag));
+  }
+}
+
+template <typename Variant>
+Result<Variant> DecodeAs(const char* tag_key, std::string_view text) {
+  const Json in = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!in.is_object()) return Fail(ErrorCode::kInvalidArgument, "not a JSON object");
+  const auto tag = in.find(tag_key);
+  if (tag == in.end() || !tag->is_string()) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("no field '{}'", tag_key));
+  }
+  return DecodeTagged<Variant>(tag->template get_ref<const std::string&>(), in);
+}
+
+}  // namespace
+
+std::string Encode(const Request& request) { return EncodeAs("op", request); }
+std::string Encode(const Reply& reply) { return EncodeAs("reply", reply); }
+Result<Request> DecodeRequest(std::string_view text) { return DecodeAs<Request>("op", text); }
+Result<Reply> DecodeReply(std::string_view text) { return DecodeAs<Reply>("reply", text); }
+
+}  // namespace smeltr::ipc
