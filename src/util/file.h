@@ -1,0 +1,58 @@
+// Files as tools and daemon use them. Every error names the path and the system's reason.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace smeltr {
+
+// An Error for a failed system call: "cannot <action> <path>: <reason>", with the code that `errno_value`
+// stands for (ENOSPC and EDQUOT kNoSpace, EACCES, EPERM and EROFS kPermission, ENOENT kNotFound ...).
+Error SystemError(std::string_view action, const std::filesystem::path& path, int errno_value);
+
+// The whole file; kUnsupported when it is larger than `max_bytes`. Works for /proc too, whose files say
+// size 0.
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes = size_t{64} << 20);
+
+enum class FileSync { kNone, kDisk };
+
+// The file has either its old or its new content, whenever anybody looks and whatever is interrupted:
+// temporary file beside it, then rename. kDisk also survives a power loss (fsync of file and directory).
+Result<void> WriteFileAtomically(const std::filesystem::path& path, std::string_view content, mode_t mode,
+                                 FileSync sync);
+
+// Creates `path` and its missing parents with mode 0700. An existing last directory must belong to the
+// user; access for others is taken away from it. Symbolic links are refused for the last component.
+Result<void> MakePrivateDirectory(const std::filesystem::path& path);
+
+// A read-only view of a whole file. A file that shrinks while mapped may raise SIGBUS: map only files
+// that are never truncated.
+class MappedFile {
+ public:
+  static Result<MappedFile> Open(const std::filesystem::path& path);
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace smeltr
