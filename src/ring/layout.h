@@ -54,7 +54,7 @@ enum class BlockState : uint32_t {
 struct BlockHeader {
   std::atomic<BlockState> state;
   uint32_t tid;                     // Written by the owner before the first commit.
-  std::atomic<uint64_t> order;      // From RingHeader::next_order at the claim: older blocks first.
+  std::atomic<uint64_t> order;      // From RingHeader::next_order at the claim: older first; 0 = not yet.
   std::atomic<uint32_t> committed;  // Bytes of complete frames. Stored by the owner with release.
   std::atomic<uint32_t> consumed;   // Bytes the reader has taken. Stored by the reader alone.
   std::array<uint64_t, 5> reserved;
@@ -78,17 +78,57 @@ struct RingHeader {
   uint64_t start_time_ticks;  // With pid, the process's identity.
   uint64_t created_ns;
 
-  alignas(64) std::atomic<uint64_t> next_order;
-  std::atomic<uint32_t> claim_hint;  // Where the next search for a free block starts.
+  alignas(64) std::atomic<uint64_t> next_order;  // Orders drawn so far; the next is this + 1.
+  std::atomic<uint32_t> claim_hint;              // A packed ClaimHint.
   alignas(64) std::atomic<uint64_t> string_used_bytes;
   std::atomic<uint64_t> strings_inline;      // Texts sent inline because the table was full.
   alignas(64) std::atomic<uint64_t> closed;  // 1 = the process said goodbye; nothing more will come.
-  alignas(
-      64) std::array<std::atomic<uint64_t>, event::kKindLimit> dropped;  // By kind number; running totals.
+  // By kind number; running totals. The reader alone stores what it has reported of them.
+  alignas(64) std::array<std::atomic<uint64_t>, event::kKindLimit> dropped;
+  alignas(64) std::array<std::atomic<uint64_t>, event::kKindLimit> dropped_reported;
+};
+static_assert(sizeof(RingHeader) == 2368, "part of the layout: bump kVersion");
+
+// Where everything lies follows from the number of blocks alone; the header repeats it, and a reader
+// refuses a header that says otherwise.
+struct Geometry {
+  uint64_t header_bytes;
+  uint64_t string_table_offset;
+  uint64_t blocks_offset;
+  uint64_t total_bytes;
+};
+
+constexpr Geometry GeometryOf(uint32_t block_count) {
+  constexpr uint64_t kPageBytes = 4096;
+  Geometry geometry{};
+  geometry.header_bytes = sizeof(RingHeader);
+  geometry.string_table_offset = geometry.header_bytes + uint64_t{block_count} * sizeof(BlockHeader);
+  const uint64_t strings_end =
+      geometry.string_table_offset + uint64_t{kStringSlotCount} * sizeof(uint64_t) + kStringBytes;
+  geometry.blocks_offset = (strings_end + kPageBytes - 1) / kPageBytes * kPageBytes;
+  geometry.total_bytes = geometry.blocks_offset + uint64_t{block_count} * kBlockBytes;
+  return geometry;
+}
+
+// RingHeader::claim_hint. No block below `index` is free, as far as is known, so a full ring is noticed
+// without a search and the lowest blocks are used again first, which keeps the touched memory small.
+// `version` changes with every block that the reader frees: a writer that searched meanwhile must not
+// declare the ring full.
+struct ClaimHint {
+  static constexpr uint32_t kIndexBits = 17;
+  static_assert(kMaxBlockCount < 1U << kIndexBits);
+
+  static constexpr ClaimHint Unpack(uint32_t word) {
+    return {.index = word & ((1U << kIndexBits) - 1), .version = word >> kIndexBits};
+  }
+  constexpr uint32_t Pack() const { return index | version << kIndexBits; }
+
+  uint32_t index;
+  uint32_t version;  // The upper bits fall off when it is packed.
 };
 
 // A string slot holds 0, or hash (high 32 bits) and offset + 1 (low 32) into the character area.
-// There: u32 length, then the characters. The id of a string is its offset + 1. Slots are set once, by
-// compare-and-swap, after the characters are written; a string is never moved or removed.
+// There, at a multiple of 4: u32 length, then the characters. The id of a string is its offset + 1. Slots
+// are set once, by compare-and-swap, after the characters are written; a string is never moved or removed.
 
 }  // namespace smeltr::ring

@@ -1,7 +1,8 @@
 // The file behind a ring: create and offer it, or map the one of another process.
 //
 // A process creates `<dir>/<pid>-<start_time_ticks>.ring` under a temporary name and renames it when the
-// header is complete, so whoever lists the directory sees only rings that can be opened.
+// header is complete, so whoever lists the directory sees only rings that can be opened. A process that
+// replaced itself by exec has a ring already: the next are `<pid>-<start_time_ticks>.1.ring`, `.2.ring` ...
 // No heap. Create and Map enter the kernel; nothing else here does.
 #pragma once
 
@@ -26,12 +27,15 @@ struct ProcessIdentity {
 ProcessIdentity SelfIdentity();
 // Whether exactly that process still runs (not a zombie, not another one with the same pid).
 bool IsAlive(const ProcessIdentity& process);
-// "123-4567.ring" -> identity; an error for other names.
+// "123-4567.ring", "123-4567.1.ring" -> identity; an error for other names.
 Result<ProcessIdentity> ParseRingFileName(std::string_view name);
 
 struct SegmentOptions {
   uint32_t block_count = kDefaultBlockCount;
 };
+
+// The constant part of a header, from a copy that nobody else can write to, against the file's size.
+Result<void> CheckHeader(const RingHeader& header, uint64_t file_bytes);
 
 // A mapped ring file. Moving keeps the mapping; destruction unmaps, never deletes.
 class Segment {
@@ -43,7 +47,8 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
   ~Segment();
 
-  // For the traced process. The file has mode 0600.
+  // For the traced process. The file has mode 0600. kNoSpace when the file system could not hold the
+  // ring: a page it cannot give later would kill the program.
   static Result<Segment> Create(const char* directory, const SegmentOptions& options);
   // For the daemon: checks owner, size and every offset of the header before it returns, and refuses
   // files that a shrinking truncate could make fault (the daemon re-checks the size before each drain).
