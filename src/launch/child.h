@@ -1,0 +1,84 @@
+// The recorded program as a child process: held before its first instruction, then left alone. It has
+// record's stdin, stdout, stderr, process group, signal mask and dispositions, as if started directly.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace smeltr::launch {
+
+struct Command {
+  std::string executable;         // The file.
+  std::vector<std::string> argv;  // As typed, argv[0] included.
+  std::vector<std::string> environment;
+};
+
+struct ExitStatus {
+  std::optional<int> exit_code;  // One of the two is set, or neither: it was left running.
+  std::optional<int> term_signal;
+  bool core_dumped = false;
+  uint64_t max_rss_bytes = 0;
+  uint64_t user_cpu_ns = 0;
+  uint64_t system_cpu_ns = 0;
+};
+
+// What a shell would return: 128 + signal for a death by signal.
+int ShellStatus(const ExitStatus& status);
+
+// The signals of record itself while it has a child. Construct before the child is spawned and before any
+// thread is started. Restores everything at the end.
+class SignalGuard {
+ public:
+  SignalGuard();
+  ~SignalGuard();
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+
+  const sigset_t& watched() const { return watched_; }
+  // In the child, before exec: what record was started with.
+  void RestoreInChild() const;
+
+ private:
+  sigset_t watched_{};
+  sigset_t previous_mask_{};
+  struct sigaction previous_child_action_{};
+};
+
+class Child {
+ public:
+  // Forks. The new process waits for Release() and has executed nothing of the program yet.
+  static Result<Child> SpawnHeld(const Command& command, const SignalGuard& signals);
+  Child(Child&&) = default;
+  // A child that was never released is killed.
+  ~Child();
+
+  pid_t pid() const { return pid_; }
+
+  // Lets it execute the program. An error (kNotFound, kPermission, ...) means that the program did not
+  // start and the child is gone.
+  Result<void> Release();
+
+  // Waits for the end and passes signals on: TERM, HUP, USR1, USR2 always, INT and QUIT only when a
+  // process sent them (those of the terminal reach the child by themselves); stops when the child is
+  // stopped. The third INT within two seconds leaves it running and returns.
+  ExitStatus Wait(const SignalGuard& signals);
+
+ private:
+  explicit Child(pid_t pid) : pid_(pid) {}
+  std::optional<ExitStatus> Reap();
+  void StopWithChild();
+
+  pid_t pid_ = -1;
+  Fd hold_;          // Write end; a byte releases.
+  Fd exec_failure_;  // Read end; carries errno when exec fails, closes when it works.
+};
+
+}  // namespace smeltr::launch

@@ -1,0 +1,153 @@
+#include "launch/daemon_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "launch/inject.h"
+#include "util/file.h"
+
+namespace smeltr::launch {
+namespace {
+
+constexpr off_t kLogLimitBytes = 4 << 20;
+constexpr uint64_t kRetryNs = 5'000'000;
+
+// Below the numbers that a shell's redirections use; the daemon closes everything else it inherited.
+constexpr int kReadyFd = 3;
+
+struct StartPlan {
+  std::string program;
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;
+  Fd log;
+  Fd null;
+};
+
+Result<StartPlan> PlanStart(const Paths& paths, const std::filesystem::path& daemon_program) {
+  if (::access(daemon_program.c_str(), X_OK) != 0) {
+    return std::unexpected(SystemError("start", daemon_program, errno));
+  }
+  SMELTR_TRY(MakePrivateDirectory(paths.home));
+  struct stat status{};
+  if (::stat(paths.log.c_str(), &status) == 0 && status.st_size > kLogLimitBytes) {
+    ::rename(paths.log.c_str(), (paths.log.native() + ".1").c_str());
+  }
+  StartPlan plan;
+  plan.program = daemon_program.native();
+  plan.argv = {plan.program, "--idle-exit-seconds", std::to_string(kIdleExitSeconds), "--ready-fd",
+               std::to_string(kReadyFd)};
+  plan.environment = UnrecordedEnvironment(InheritedEnvironment());
+  for (const auto& [name, value] :
+       {std::pair("SMELTR_HOME", paths.home), std::pair("SMELTR_SOCKET", paths.socket)}) {
+    std::erase_if(plan.environment,
+                  [&](const auto& entry) { return entry.starts_with(std::string(name) + "="); });
+    plan.environment.push_back(fmt::format("{}={}", name, value.native()));
+  }
+  plan.log.Reset(::open(paths.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!plan.log.valid()) return std::unexpected(SystemError("open", paths.log, errno));
+  plan.null.Reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!plan.null.valid()) return std::unexpected(SystemError("open", "/dev/null", errno));
+  return plan;
+}
+
+// In the forked child: becomes the daemon, in a session of its own and nobody's child.
+[[noreturn]] void BecomeDaemon(const StartPlan& plan, char* const* argv, char* const* environment,
+                               int ready) {
+  ::setsid();
+  if (::fork() != 0) ::_exit(0);
+  ::dup2(plan.null.get(), STDIN_FILENO);
+  ::dup2(plan.log.get(), STDOUT_FILENO);
+  ::dup2(plan.log.get(), STDERR_FILENO);
+  // dup2 onto itself would keep the close-on-exec flag.
+  if (ready == kReadyFd) {
+    ::fcntl(ready, F_SETFD, 0);
+  } else {
+    ::dup2(ready, kReadyFd);
+  }
+  ::close_range(kReadyFd + 1, ~0U, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int signal = 1; signal < 32; ++signal) ::signal(signal, SIG_DFL);
+  if (::chdir("/") == 0) ::execve(plan.program.c_str(), argv, environment);
+  ::_exit(127);
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Starts it; the result is readable when it is ready, or at its end when it gave up.
+Result<Fd> StartDaemon(const StartPlan& plan) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return Fail(ErrorCode::kIo, fmt::format("cannot make a pipe: {}", ::strerror(errno)));
+  }
+  Fd read_end(ends[0]);
+  const Fd write_end(ends[1]);
+  const auto argv = Pointers(plan.argv);
+  const auto environment = Pointers(plan.environment);
+  const pid_t pid = ::fork();
+  if (pid < 0) return Fail(ErrorCode::kIo, fmt::format("cannot start a process: {}", ::strerror(errno)));
+  if (pid == 0) BecomeDaemon(plan, argv.data(), environment.data(), write_end.get());
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
+  return read_end;
+}
+
+void WaitReadable(int fd, uint64_t deadline_ns) {
+  while (true) {
+    const uint64_t now_ns = MonotonicNowNs();
+    if (now_ns >= deadline_ns) return;
+    pollfd entry{fd, POLLIN, 0};
+    if (::poll(&entry, 1, static_cast<int>((deadline_ns - now_ns) / 1'000'000 + 1)) != -1) return;
+  }
+}
+
+bool NobodyThere(const Error& error) {
+  return error.code() == ErrorCode::kNotFound || error.code() == ErrorCode::kUnavailable;
+}
+
+}  // namespace
+
+std::filesystem::path SiblingDaemon() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "smeltrd";
+}
+
+Result<ipc::Client> ConnectOrStart(const Paths& paths, const std::filesystem::path& daemon_program,
+                                   std::string_view role) {
+  auto client = ipc::Client::Connect(paths.socket, role);
+  if (client.has_value() || !NobodyThere(client.error())) return client;
+  const uint64_t deadline_ns = MonotonicNowNs() + uint64_t{kStartLimitMs} * 1'000'000;
+  SMELTR_ASSIGN_OR_RETURN(const StartPlan plan, PlanStart(paths, daemon_program));
+  while (MonotonicNowNs() < deadline_ns) {
+    SMELTR_ASSIGN_OR_RETURN(const Fd ready, StartDaemon(plan));
+    WaitReadable(ready.get(), deadline_ns);
+    client = ipc::Client::Connect(paths.socket, role);
+    if (client.has_value() || !NobodyThere(client.error())) return client;
+    // Another process's daemon holds the lock and is about to listen, or is about to end: once more.
+    const timespec pause{0, kRetryNs};
+    ::nanosleep(&pause, nullptr);
+  }
+  return Fail(ErrorCode::kUnavailable, fmt::format("smeltrd did not start within {} s: see {}",
+                                                   kStartLimitMs / 1000, paths.log.native()));
+}
+
+}  // namespace smeltr::launch

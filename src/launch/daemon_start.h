@@ -1,0 +1,25 @@
+// A connection to the daemon of this home, started if none runs.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "base/result.h"
+#include "ipc/client.h"
+#include "util/paths.h"
+
+namespace smeltr::launch {
+
+inline constexpr int kStartLimitMs = 2000;
+inline constexpr int kIdleExitSeconds = 60;
+
+// Connects; if nobody answers, starts `daemon_program` (detached from the terminal and from this process,
+// output to paths.log, ending by itself when idle) and connects when it is ready. Any number of processes
+// may do this at once: one daemon wins, all connect to it. Bounded by kStartLimitMs.
+Result<ipc::Client> ConnectOrStart(const Paths& paths, const std::filesystem::path& daemon_program,
+                                   std::string_view role);
+
+// smeltrd beside the running program.
+std::filesystem::path SiblingDaemon();
+
+}  // namespace smeltr::launch
