@@ -4,14 +4,14 @@
 #include <smeltr/smeltr.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,7 +31,7 @@ constexpr uint32_t kMaxThreads = 2;
 constexpr float kLogitTolerance = 1e-3f;
 
 struct Options {
-  Request request{.prompt_length = 8, .steps = 96, .seed = 1};
+  Request request{.prompt_length = 8, .steps = 128, .seed = 1};
   uint32_t threads = 1;
   int device = -1;
   bool list_devices = false;
@@ -43,6 +43,7 @@ struct Options {
 
 // What one thread decodes, and what came of it.
 struct Sequence {
+  size_t thread = 0;
   const Device* device = nullptr;
   VkQueue queue = VK_NULL_HANDLE;
   Request request;
@@ -72,14 +73,15 @@ void DecodeOnce(Transformer& transformer, const Options& options) {
   transformer.Wait();
 }
 
-[[noreturn]] void DecodeForever(Transformer& transformer, const Options& options) {
-  while (true) DecodeOnce(transformer, options);
-}
-
-void Decode(const Model& model, const Options& options, Sequence& sequence) {
+void Decode(const Model& model, const Options& options, const std::atomic<bool>& failed, Sequence& sequence) {
   Transformer transformer(*sequence.device, sequence.queue, model, sequence.request, options.check);
-  if (options.loop_forever) DecodeForever(transformer, options);
-  DecodeOnce(transformer, options);
+  if (options.loop_forever && sequence.thread == 0) {
+    std::printf("decoding until killed\n");  // Who started us may wait for this line.
+    std::fflush(stdout);
+  }
+  do {
+    DecodeOnce(transformer, options);
+  } while (options.loop_forever && !failed);
   const std::span<const uint32_t> tokens = transformer.Tokens();
   sequence.tokens.assign(tokens.begin(), tokens.end());
   for (uint32_t step = 0; options.check && step < sequence.request.steps; ++step) {
@@ -89,25 +91,28 @@ void Decode(const Model& model, const Options& options, Sequence& sequence) {
   sequence.counts = transformer.Submitted();
 }
 
-void DecodeCatching(const Model& model, const Options& options, Sequence& sequence) {
+void DecodeCatching(const Model& model, const Options& options, std::atomic<bool>& failed,
+                    Sequence& sequence) {
   try {
-    Decode(model, options, sequence);
+    Decode(model, options, failed, sequence);
   } catch (const std::exception& e) {
     sequence.error = e.what();
+    failed = true;
   }
 }
 
 // The first sequence on this thread, each other on one of its own.
 void DecodeAll(const Model& model, const Options& options, std::vector<Sequence>& sequences) {
+  std::atomic<bool> failed = false;
   std::vector<std::jthread> threads;
   for (size_t i = 1; i < sequences.size(); ++i) {
-    threads.emplace_back([&, i] { DecodeCatching(model, options, sequences[i]); });
+    threads.emplace_back([&, i] { DecodeCatching(model, options, failed, sequences[i]); });
   }
-  DecodeCatching(model, options, sequences[0]);
+  DecodeCatching(model, options, failed, sequences[0]);
 }
 
 // Compares with the reference and prints the outcome. Returns whether they agree.
-bool CheckSequence(const Model& model, size_t thread, const Sequence& sequence) {
+bool CheckSequence(const Model& model, const Sequence& sequence) {
   const ReferenceResult expected = RunReference(model, sequence.request);
   float largest_difference = 0.0f;
   for (size_t step = 0; step < expected.tokens.size(); ++step) {
@@ -120,19 +125,19 @@ bool CheckSequence(const Model& model, size_t thread, const Sequence& sequence) 
     std::fprintf(
         stderr,
         "smeltr-demo: check failed at step %zu of thread %zu: token %u, reference %u, logits differ by %g\n",
-        step, thread, sequence.tokens[step], expected.tokens[step], double{largest_difference});
+        step, sequence.thread, sequence.tokens[step], expected.tokens[step], double{largest_difference});
     return false;
   }
-  std::printf("thread %zu: check: ok, logits within %.1e of the reference, smallest margin %.1e\n", thread,
-              double{largest_difference}, double{expected.smallest_margin});
+  std::printf("thread %zu: check: ok, logits within %.1e of the reference, smallest margin %.1e\n",
+              sequence.thread, double{largest_difference}, double{expected.smallest_margin});
   return true;
 }
 
 void PrintResults(const std::vector<Sequence>& sequences) {
   uint64_t checksum = kChecksumStart;
   Counts total;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    const Sequence& sequence = sequences[i];
+  for (const Sequence& sequence : sequences) {
+    const size_t i = sequence.thread;
     std::printf("thread %zu: tokens:", i);
     for (const uint32_t token : sequence.tokens) std::printf(" %u", token);
     std::printf("\nthread %zu: checksum: %016" PRIx64 "\n", i, Checksum(kChecksumStart, sequence.tokens));
@@ -164,7 +169,6 @@ int Run(const Options& options) {
   const PhysicalDevice physical = instance.Choose(options.device);
   std::printf("smeltr-demo: %u layers of width %u, %u steps, %u thread(s), on %s\n", kLayers, kDim,
               options.request.steps, options.threads, physical.Name());
-  if (options.loop_forever) std::printf("decoding until killed\n");
   std::fflush(stdout);
 
   // A queue a thread; on a device with too few queues, a device a thread.
@@ -175,6 +179,7 @@ int Run(const Options& options) {
     if (i == 0 || !shared) {
       devices.push_back(std::make_unique<Device>(instance, physical, shared ? options.threads : 1));
     }
+    sequences[i].thread = i;
     sequences[i].device = devices.back().get();
     sequences[i].queue = devices.back()->Queue(shared ? i : 0);
     sequences[i].request = options.request;
@@ -187,15 +192,18 @@ int Run(const Options& options) {
     if (!sequence.error.empty()) throw Error(sequence.error);
   }
   PrintResults(sequences);
-  for (size_t i = 0; options.check && i < sequences.size(); ++i) {
-    if (!CheckSequence(model, i, sequences[i])) return kExitFailure;
+  if (options.check) {
+    for (const Sequence& sequence : sequences) {
+      if (!CheckSequence(model, sequence)) return kExitFailure;
+    }
   }
   return options.exit_code;
 }
 
 void DefineOptions(CLI::App& app, Options& options) {
-  const std::map<std::string, Sampling> sampling = {{"greedy", Sampling::kGreedy},
-                                                    {"seeded", Sampling::kSeeded}};
+  const auto set_sampling = [&options](const std::string& name) {
+    options.request.sampling = name == "greedy" ? Sampling::kGreedy : Sampling::kSeeded;
+  };
   app.add_option("--steps", options.request.steps, "Tokens to generate")
       ->check(CLI::Range(1u, kMaxContext - 1))
       ->capture_default_str();
@@ -207,8 +215,8 @@ void DefineOptions(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--seed", options.request.seed, "Of the prompt and of seeded sampling; thread i adds i")
       ->capture_default_str();
-  app.add_option("--sampling", options.request.sampling, "greedy (default), or seeded by --seed")
-      ->transform(CLI::CheckedTransformer(sampling))
+  app.add_option_function<std::string>("--sampling", set_sampling, "greedy (default), or seeded by --seed")
+      ->check(CLI::IsMember({"greedy", "seeded"}))
       ->option_text("greedy|seeded");
   app.add_option("--device", options.device, "Index in --list-devices; without it the most capable kind")
       ->check(CLI::Range(0, 1024));
