@@ -41,7 +41,7 @@ constexpr std::string_view CutText(std::string_view text, size_t limit) {
   if (text.size() <= limit) return text;
   size_t length = limit;
   while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
-  return text.substr(0, length);
+  return {text.data(), length};
 }
 
 namespace internal {
@@ -51,27 +51,62 @@ struct IsList : std::false_type {};
 template <typename T>
 struct IsList<List<T>> : std::true_type {};
 
+// What a value takes in every frame; the characters of inline texts and the elements of lists come on top.
+template <typename T>
+consteval size_t FixedBytes() {
+  if constexpr (std::same_as<T, bool>) {
+    return 1;
+  } else if constexpr (Scalar<T>) {
+    return sizeof(T);
+  } else if constexpr (std::same_as<T, Text> || IsList<T>::value) {
+    return sizeof(uint32_t);
+  } else {
+    size_t sum = 0;
+    T fields{};
+    VisitFields(fields, [&sum]<typename F>(std::string_view, bool, const F&) { sum += FixedBytes<F>(); });
+    return sum;
+  }
+}
+
 // Interner: uint32_t Intern(std::string_view), 0 when the table is full.
+//
+// The fixed part is checked once, up front. `room` is what is left beside it, so storing fixed values
+// never changes it and needs no check; only texts and lists use it up.
 template <typename Interner>
 struct FieldEncoder {
-  ByteWriter& out;
+  std::byte* at;
+  size_t room;
   Interner& strings;
+  bool ok = true;
 
-  void Encode(const Text& text) {
-    if (text.interned != 0) return out.Store(text.interned);
-    const std::string_view view = CutText(text.view, kMaxTextBytes);
-    if (view.empty()) return out.Store(uint32_t{0});
-    if (const uint32_t id = strings.Intern(view); id != 0) return out.Store(id);
-    out.Store(kInlineText | static_cast<uint32_t>(view.size()));
-    out.StoreText(view);
+  bool Require(size_t size) {
+    if (size > room) ok = false;
+    if (ok) room -= size;
+    return ok;
   }
+
   template <Scalar T>
   void Encode(T value) {
-    out.Store(value);
+    std::memcpy(at, &value, sizeof(T));
+    at += sizeof(T);
+  }
+  void Encode(const Text& text) {
+    if (text.interned != 0) return Encode(text.interned);
+    const std::string_view view = CutText(text.view, kMaxTextBytes);
+    if (view.empty()) return Encode(uint32_t{0});
+    if (const uint32_t id = strings.Intern(view); id != 0) return Encode(id);
+    Encode(kInlineText | static_cast<uint32_t>(view.size()));
+    if (!Require(view.size())) return;
+    std::memcpy(at, view.data(), view.size());
+    at += view.size();
   }
   template <typename T>
   void Encode(const List<T>& list) {
-    out.Store(static_cast<uint32_t>(list.size()));
+    Encode(static_cast<uint32_t>(list.size()));
+    if (list.size() > room || !Require(list.size() * FixedBytes<T>())) {
+      ok = false;
+      return;
+    }
     for (const T& element : list) Encode(element);
   }
   template <typename T>
@@ -91,17 +126,19 @@ struct FieldEncoder {
 // Writes one frame into `space`; returns its size, or 0 when it does not fit. E: a struct of kinds.def.
 template <typename E, typename Interner>
 size_t EncodeFrame(Api api, uint64_t ts_ns, const E& fields, Interner& strings, std::span<std::byte> space) {
-  ByteWriter out(space);
-  out.Store(uint32_t{0});  // FrameHeader, field by field; the size is known at the end.
-  out.Store(static_cast<uint16_t>(E::kKind));
-  out.Store(api);
-  out.Store(uint8_t{0});
-  out.Store(ts_ns);
-  internal::FieldEncoder<Interner> encoder{out, strings};
+  constexpr size_t kFixedBytes = sizeof(FrameHeader) + internal::FixedBytes<E>();
+  if (space.size() < kFixedBytes) return 0;
+  internal::FieldEncoder<Interner> encoder{
+      .at = space.data() + sizeof(FrameHeader), .room = space.size() - kFixedBytes, .strings = strings};
   VisitFields(fields, encoder);
-  if (!out.ok()) return 0;
-  const auto size = static_cast<uint32_t>(out.position());
-  std::memcpy(space.data(), &size, sizeof(size));
+  if (!encoder.ok) return 0;
+  const auto size = static_cast<size_t>(encoder.at - space.data());
+  const FrameHeader header{.size_bytes = static_cast<uint32_t>(size),
+                           .kind_number = static_cast<uint16_t>(E::kKind),
+                           .api = api,
+                           .reserved = 0,
+                           .ts_ns = ts_ns};
+  std::memcpy(space.data(), &header, sizeof(header));
   return size;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -34,7 +35,7 @@ bool ParseProcStat(std::string_view text, ProcStat& stat) {
   for (unsigned field = 3; field <= 22; ++field) {
     if (!text.starts_with(' ')) return false;
     text.remove_prefix(1);
-    const std::string_view value = text.substr(0, text.find_first_of(" \n"));
+    const std::string_view value(text.data(), std::min(text.find_first_of(" \n"), text.size()));
     if (value.empty()) return false;
     if (field == 3) stat.state = value[0];
     if (field == 20) std::from_chars(value.data(), value.data() + value.size(), stat.thread_count);
@@ -111,7 +112,8 @@ Result<void> Publish(int directory, const char* temporary, const ProcessIdentity
 
 // The identity in the last part of the path, if that is the name of a ring file.
 Result<ProcessIdentity> IdentityOfPath(std::string_view path) {
-  return ParseRingFileName(path.substr(path.find_last_of('/') + 1));
+  path.remove_prefix(path.find_last_of('/') + 1);
+  return ParseRingFileName(path);
 }
 
 }  // namespace

@@ -69,24 +69,39 @@ uint32_t ClaimBlock(RingHeader* ring, uint32_t block_count) {
   return block_count;
 }
 
+template <typename T>
+T Load(const void* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+// The last bytes of a text as one word, without a loop: names are short, and looked up in every scope.
+// Texts of equal length differ here if they differ in their last 8 bytes. `size` is not 0.
+uint64_t TailWord(const char* text, size_t size) {
+  if (size >= 8) return Load<uint64_t>(text + size - 8);
+  if (size >= 4) return uint64_t{Load<uint32_t>(text)} << 32 | Load<uint32_t>(text + size - 4);
+  const auto byte = [text](size_t index) { return static_cast<uint64_t>(static_cast<uint8_t>(text[index])); };
+  return byte(0) << 16 | byte(size / 2) << 8 | byte(size - 1);
+}
+
 uint32_t HashOf(std::string_view text) {
   constexpr uint64_t kMultiplier = 0x9E37'79B9'7F4A'7C15;
-  uint64_t hash = text.size() * kMultiplier;
-  const char* at = text.data();
-  size_t rest = text.size();
-  auto mix = [&hash](uint64_t word) {
+  uint64_t hash = text.size();
+  const auto mix = [&hash](uint64_t word) {
     hash = (hash ^ word) * kMultiplier;
     hash ^= hash >> 32;
   };
-  for (; rest >= sizeof(uint64_t); at += sizeof(uint64_t), rest -= sizeof(uint64_t)) {
-    uint64_t word;
-    std::memcpy(&word, at, sizeof(word));
-    mix(word);
-  }
-  uint64_t tail = 0;
-  std::memcpy(&tail, at, rest);
-  mix(tail);
+  for (size_t at = 0; at + 8 < text.size(); at += 8) mix(Load<uint64_t>(text.data() + at));
+  mix(TailWord(text.data(), text.size()));
   return static_cast<uint32_t>(hash);
+}
+
+bool Equal(const char* a, const char* b, size_t size) {
+  for (size_t at = 0; at + 8 < size; at += 8) {
+    if (Load<uint64_t>(a + at) != Load<uint64_t>(b + at)) return false;
+  }
+  return TailWord(a, size) == TailWord(b, size);
 }
 
 class StringTable {
@@ -122,10 +137,9 @@ class StringTable {
   bool IsAt(uint32_t id, std::string_view text) const {
     const uint32_t offset = id - 1;
     if (offset > kStringBytes - sizeof(uint32_t) - kMaxInternedBytes) return false;
-    uint32_t length;
-    std::memcpy(&length, characters_ + offset, sizeof(length));
-    return length == text.size() &&
-           std::memcmp(characters_ + offset + sizeof(length), text.data(), text.size()) == 0;
+    return Load<uint32_t>(characters_ + offset) == text.size() &&
+           Equal(reinterpret_cast<const char*>(characters_ + offset + sizeof(uint32_t)), text.data(),
+                 text.size());
   }
 
   // Room is taken before it is filled: whoever dies in between leaves a hole, never half a string.
