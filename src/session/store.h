@@ -18,6 +18,9 @@ struct StoredSession {
   std::filesystem::path directory;
   Metadata metadata;
   bool metadata_readable = true;  // False: only the directory's name and events are known.
+
+  // That of the metadata, else the end of the directory's name; empty when neither has one.
+  std::string short_id() const;
 };
 
 // Trimmed; an error for NUL, control characters, '/', more than 200 code points, and names shaped like
@@ -25,15 +28,15 @@ struct StoredSession {
 Result<std::string> ValidateName(std::string_view name);
 
 // Creates `sessions_directory`/YYYY-MM-DD-HHMMSS-<short id> (0700) with metadata in it; fills in
-// session_id, started_rfc3339 and start_mono_ns where they are empty.
+// session_id, started_rfc3339, start_mono_ns, boot_id and host where they are empty.
 Result<StoredSession> CreateSession(const std::filesystem::path& sessions_directory, Metadata metadata);
 
 // Newest start first. A missing directory is an empty list; unreadable sessions are listed as such.
 Result<std::vector<StoredSession>> ListSessions(const std::filesystem::path& sessions_directory);
 
-// A reference: exact directory name, full UUID, short id, unique hex prefix of at least 4, or exact
-// name (newest wins), in this order. The error of an unknown one names the nearest, that of an ambiguous
-// one the candidates.
+// A reference: exact directory name, full UUID (dashed or not), short id, exact name (newest wins), or
+// unique hex prefix of at least 4, in this order. The error of an unknown one names the nearest, that of an
+// ambiguous one the candidates.
 Result<StoredSession> Resolve(const std::filesystem::path& sessions_directory, std::string_view reference);
 // --last: the newest scoped session; the newest of any kind if there is none, or with include_ambient.
 Result<StoredSession> ResolveLast(const std::filesystem::path& sessions_directory, bool include_ambient);

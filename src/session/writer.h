@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "event/event.h"
@@ -22,22 +23,27 @@ struct WriterOptions {
   int zstd_level = 1;
 };
 
+class AppendFile;
+
 struct WriterStats {
   uint64_t event_count = 0;  // Appended, the lost ones included.
   uint64_t lost_count = 0;   // In chunks the disk refused.
   uint64_t file_bytes = 0;
-  std::map<std::string, uint64_t> counts_by_kind;  // Full kind names.
+  std::map<std::string, uint64_t> counts_by_kind;  // Full kind names; adds up to event_count.
 };
 
 class Writer {
  public:
   // Creates the file (0600); kAlreadyExists if it is there: a torn file is never continued.
   static Result<Writer> Create(const std::filesystem::path& file, const WriterOptions& options);
+  // The same on another kind of file, an empty one.
+  static Writer CreateOn(std::unique_ptr<AppendFile> file, const WriterOptions& options);
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;
   ~Writer();
 
-  // Gives the event its seq. Texts and lists are copied: they may die after the call.
+  // Gives the event its seq. Texts and lists are copied: they may die after the call. Texts are cut at
+  // event::kMaxTextBytes, lists at kMaxListElements (format.h).
   void Append(const event::Event& event);
   // Seals what is older than flush_after_ns at `now_ns`; call every 100 ms or so.
   void FlushIfDue(uint64_t now_ns);

@@ -1,0 +1,60 @@
+// What a session file looks like on disk. docs/formats.md says the same in prose; change both together.
+// All numbers are little-endian. Checksums are XXH3-64.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace smeltr::session {
+
+using namespace std::string_view_literals;
+
+inline constexpr std::string_view kFileMagic = "SMELTR\x1a\n"sv;
+inline constexpr std::string_view kChunkMagic = "smltCHNK"sv;
+inline constexpr std::string_view kFooterMagic = "smltINDX"sv;
+inline constexpr std::string_view kTrailerMagic = "smltDONE"sv;
+
+// A reader refuses a larger major; within a major, newer writers only add what older readers skip.
+inline constexpr uint16_t kFormatMajor = 1;
+inline constexpr uint16_t kFormatMinor = 0;
+
+// Magic, u16 major, u16 minor, u32 zero.
+inline constexpr size_t kFileHeaderBytes = 16;
+// Magic, u64 checksum of all header bytes after it, then the numbers of ChunkHeader.
+inline constexpr size_t kChunkFixedBytes = 72;
+inline constexpr size_t kChunkChecksummedFrom = 16;
+// u16 kind, u8 api, u8 flags, u32 events, u32 stored bytes, u32 zero, u64 checksum.
+inline constexpr size_t kBlockEntryBytes = 24;
+// Footer: magic, then for each chunk u64 offset and its header without the magic (so that a scan for
+// chunks never takes the copy for the chunk). Trailer, the last bytes of a closed file: u64 footer offset,
+// u64 chunk count, u64 checksum of the footer and these two numbers, magic.
+inline constexpr size_t kTrailerBytes = 32;
+
+// The block holds events of a kind its writer did not know: one list column with their frame bytes.
+inline constexpr uint8_t kBlockOpaque = 1;
+
+// What a column holds. Readers skip columns of types they do not know.
+enum class ColumnType : uint8_t { kInteger = 1, kDouble = 2, kText = 3, kList = 4 };
+
+// How the numbers of a column are stored (low bits of its form byte).
+enum class Transform : uint8_t {
+  kConstant = 0,  // Every value is `base`.
+  kPlain = 1,     // value - base, `width` bytes each.
+  kDelta = 2,     // zigzag(value - previous) - min_step, `width` bytes each; `base` stands before the first.
+};
+inline constexpr uint8_t kTransformMask = 0x03;
+inline constexpr uint8_t kFormCompressed = 0x04;  // The bytes are one zstd frame.
+
+// Limits that bound what a reader allocates, whatever a file says. Writers seal well before them.
+inline constexpr uint32_t kMaxChunkEvents = 1U << 17;
+inline constexpr uint32_t kMaxBlockElements = 1U << 18;  // List elements of one list field in one block.
+inline constexpr uint32_t kMaxListElements = 1U << 16;   // Of one event; writers cut longer lists.
+inline constexpr uint32_t kMaxTextTableBytes = 1U << 25;
+inline constexpr uint32_t kMaxTexts = 1U << 20;
+inline constexpr uint32_t kMaxChunkHeaderBytes = 1U << 16;
+inline constexpr uint32_t kMaxChunkBodyBytes = 1U << 28;
+inline constexpr uint32_t kMaxBlocks = 1024;
+inline constexpr uint32_t kMaxListedPids = 256;  // More processes in one chunk: none is listed.
+
+}  // namespace smeltr::session

@@ -1,0 +1,162 @@
+// References to sessions: how a user names one. Declared in store.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+
+#include "session/identity.h"
+#include "session/store.h"
+#include "util/format.h"
+
+namespace smeltr::session {
+namespace {
+
+constexpr size_t kShortestPrefix = 4;
+constexpr size_t kShownCandidates = 5;
+constexpr size_t kShownNearest = 3;
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
+std::string IdDigits(const StoredSession& session) {
+  return NormaliseUuid(session.metadata.session_id).value_or(Lower(session.short_id()));
+}
+
+std::string Describe(const StoredSession& session) {
+  const std::string id =
+      session.short_id().empty() ? session.directory.filename().native() : session.short_id();
+  const std::string name = Printable(Truncate(session.metadata.name, 40));
+  return name.empty() ? id : fmt::format("{} ({})", id, name);
+}
+
+// Insertions, deletions, replacements and swaps of neighbours, each one step.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1);
+  std::vector<size_t> last(b.size() + 1);
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    std::swap(before, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+// How far `reference` is from what the session could be called; nothing when it is no likely slip.
+std::optional<size_t> Distance(std::string_view reference, const StoredSession& session) {
+  std::optional<size_t> nearest;
+  const std::string wanted = Lower(reference.substr(0, 64));
+  for (const std::string& called : {Lower(session.metadata.name), Lower(session.short_id())}) {
+    if (called.empty()) continue;
+    size_t distance = EditDistance(wanted, std::string_view(called).substr(0, 64));
+    if (wanted.size() >= 3 && called.find(wanted) != std::string::npos)
+      distance = std::min<size_t>(distance, 1);
+    if (distance <= std::max<size_t>(2, wanted.size() / 3))
+      distance = std::min(distance, nearest.value_or(distance));
+    else
+      continue;
+    nearest = distance;
+  }
+  return nearest;
+}
+
+Error NoSessions(const std::filesystem::path& sessions_directory) {
+  return {ErrorCode::kNotFound,
+          fmt::format(
+              "no sessions in {} yet (SMELTR_HOME decides where); record one with `smeltr record -- COMMAND`",
+              sessions_directory.native())};
+}
+
+Error NotFound(std::string_view reference, const std::vector<StoredSession>& sessions) {
+  std::vector<std::pair<size_t, const StoredSession*>> near;
+  for (const StoredSession& session : sessions) {
+    if (const std::optional<size_t> distance = Distance(reference, session))
+      near.emplace_back(*distance, &session);
+  }
+  std::ranges::stable_sort(near, {}, [](const auto& item) { return item.first; });
+  std::string text = fmt::format("no session '{}'", Printable(Truncate(reference, 60)));
+  for (size_t i = 0; i < std::min(near.size(), kShownNearest); ++i) {
+    text += (i == 0 ? "; nearest: " : ", ") + Describe(*near[i].second);
+  }
+  if (near.empty()) text += "; `smeltr sessions ls` lists them";
+  return {ErrorCode::kNotFound, text};
+}
+
+Error Ambiguous(std::string_view reference, const std::vector<const StoredSession*>& found) {
+  std::string text = fmt::format("'{}' could be {} sessions: ", reference, found.size());
+  for (size_t i = 0; i < std::min(found.size(), kShownCandidates); ++i) {
+    const std::string digits = IdDigits(*found[i]);
+    text += fmt::format("{}{} started {}", i == 0 ? "" : ", ", digits.substr(0, 12),
+                        found[i]->metadata.started_rfc3339.substr(0, 19));
+    if (!found[i]->metadata.name.empty()) {
+      text += fmt::format(" ({})", Printable(Truncate(found[i]->metadata.name, 24)));
+    }
+  }
+  if (found.size() > kShownCandidates) text += ", ...";
+  return {ErrorCode::kAmbiguous, text};
+}
+
+template <typename Matches>
+std::vector<const StoredSession*> Select(const std::vector<StoredSession>& sessions, Matches matches) {
+  std::vector<const StoredSession*> found;
+  for (const StoredSession& session : sessions) {
+    if (matches(session)) found.push_back(&session);
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<StoredSession> Resolve(const std::filesystem::path& sessions_directory, std::string_view reference) {
+  if (reference.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "an empty session reference; `smeltr sessions ls` lists them");
+  }
+  SMELTR_ASSIGN_OR_RETURN(const std::vector<StoredSession> sessions, ListSessions(sessions_directory));
+  if (sessions.empty()) return std::unexpected(NoSessions(sessions_directory));
+
+  auto found =
+      Select(sessions, [&](const StoredSession& s) { return s.directory.filename().native() == reference; });
+  if (!found.empty()) return *found[0];
+  const std::string lower = Lower(reference);
+  if (const std::optional<std::string> uuid = NormaliseUuid(reference)) {
+    found = Select(sessions, [&](const StoredSession& s) { return IdDigits(s) == *uuid; });
+    if (!found.empty()) return *found[0];
+  }
+  found = Select(sessions, [&](const StoredSession& s) { return Lower(s.short_id()) == lower; });
+  if (found.size() == 1) return *found[0];
+  if (found.size() > 1) return std::unexpected(Ambiguous(reference, found));
+  // Newest first is the order of the list.
+  found = Select(sessions, [&](const StoredSession& s) { return s.metadata.name == reference; });
+  if (!found.empty()) return *found[0];
+  if (reference.size() >= kShortestPrefix && IsHex(reference)) {
+    found = Select(sessions, [&](const StoredSession& s) { return IdDigits(s).starts_with(lower); });
+    if (found.size() == 1) return *found[0];
+    if (found.size() > 1) return std::unexpected(Ambiguous(reference, found));
+  }
+  return std::unexpected(NotFound(reference, sessions));
+}
+
+Result<StoredSession> ResolveLast(const std::filesystem::path& sessions_directory, bool include_ambient) {
+  SMELTR_ASSIGN_OR_RETURN(const std::vector<StoredSession> sessions, ListSessions(sessions_directory));
+  const auto readable = Select(sessions, [](const StoredSession& s) { return s.metadata_readable; });
+  if (!include_ambient) {
+    for (const StoredSession* session : readable) {
+      if (session->metadata.kind == SessionKind::kScoped) return *session;
+    }
+  }
+  if (readable.empty()) return std::unexpected(NoSessions(sessions_directory));
+  return *readable[0];
+}
+
+}  // namespace smeltr::session

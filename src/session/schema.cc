@@ -1,0 +1,122 @@
+#include "session/schema.h"
+
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "base/bytes.h"
+
+namespace smeltr::session {
+namespace {
+
+template <typename T>
+struct ListElement;
+template <typename T>
+struct ListElement<event::List<T>> {
+  using Type = T;
+};
+template <typename T>
+concept ListField = requires { typename ListElement<T>::Type; };
+
+template <typename T>
+const Schema& SchemaOf();
+
+template <typename T>
+Field MakeField(size_t offset) {
+  Field field{.offset = offset};
+  if constexpr (ListField<T>) {
+    using Element = typename ListElement<T>::Type;
+    static_assert(std::is_trivially_copyable_v<Element>);
+    field.form = FieldForm::kList;
+    field.element = &SchemaOf<Element>();
+    field.set_list = [](std::byte* at, const std::byte* first, size_t count) {
+      const event::List<Element> list(reinterpret_cast<const Element*>(first), count);
+      std::memcpy(at, &list, sizeof(list));
+    };
+  } else if constexpr (std::same_as<T, event::Text>) {
+    field.form = FieldForm::kText;
+  } else if constexpr (std::same_as<T, double>) {
+    field.form = FieldForm::kDouble;
+  } else if constexpr (std::same_as<T, bool>) {
+    field.form = FieldForm::kBool;
+  } else if constexpr (sizeof(T) == 1) {
+    field.form = FieldForm::kByte;
+  } else {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "add the width to FieldForm and to the decoder");
+    field.form = sizeof(T) == 4 ? FieldForm::kWord32 : FieldForm::kWord64;
+  }
+  return field;
+}
+
+template <typename T>
+Schema MakeSchema() {
+  Schema schema{.row_bytes = sizeof(T), .fields = {}};
+  if constexpr (Scalar<T> || std::same_as<T, event::Text>) {
+    schema.fields.push_back(MakeField<T>(0));
+  } else {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const T probe{};
+    VisitFields(probe, [&]<typename F>(std::string_view, bool, const F& field) {
+      const auto offset =
+          reinterpret_cast<const std::byte*>(&field) - reinterpret_cast<const std::byte*>(&probe);
+      schema.fields.push_back(MakeField<F>(static_cast<size_t>(offset)));
+    });
+  }
+  return schema;
+}
+
+template <typename T>
+const Schema& SchemaOf() {
+  static const Schema schema = MakeSchema<T>();
+  return schema;
+}
+
+using SchemaTable = std::array<const Schema*, event::kKindLimit>;
+
+SchemaTable MakeTable() {
+  SchemaTable table{};
+#define KIND(number, name, source, naming) table[number] = &SchemaOf<event::name>();
+#define END_KIND(name)
+#define FIELD(type, name)
+#include "event/kinds.def"
+  return table;
+}
+
+}  // namespace
+
+ColumnType Field::column_type() const {
+  switch (form) {
+    case FieldForm::kDouble:
+      return ColumnType::kDouble;
+    case FieldForm::kText:
+      return ColumnType::kText;
+    case FieldForm::kList:
+      return ColumnType::kList;
+    case FieldForm::kByte:
+    case FieldForm::kBool:
+    case FieldForm::kWord32:
+    case FieldForm::kWord64:
+      break;
+  }
+  return ColumnType::kInteger;
+}
+
+const Schema* FindSchema(event::Kind kind) {
+  static const SchemaTable table = MakeTable();
+  const auto number = static_cast<size_t>(kind);
+  return number < table.size() ? table[number] : nullptr;
+}
+
+const Schema& OpaqueSchema() {
+  static const Schema schema = [] {
+    const event::Opaque probe{};
+    const auto offset =
+        reinterpret_cast<const std::byte*>(&probe.bytes) - reinterpret_cast<const std::byte*>(&probe);
+    Schema made{.row_bytes = sizeof(event::Opaque), .fields = {}};
+    made.fields.push_back(MakeField<event::List<std::byte>>(static_cast<size_t>(offset)));
+    return made;
+  }();
+  return schema;
+}
+
+}  // namespace smeltr::session
