@@ -1,0 +1,87 @@
+#include "daemon/drain.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+namespace smeltr::daemon {
+
+std::vector<ring::ProcessIdentity> RingDirectory::Discover() {
+  std::vector<ring::ProcessIdentity> fresh;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().native();
+    if (!rings_.contains(name) && !refused_.contains(name)) OpenRing(name, fresh);
+  }
+  return fresh;
+}
+
+void RingDirectory::OpenRing(const std::string& name, std::vector<ring::ProcessIdentity>& fresh) {
+  if (!ring::ParseRingFileName(name).has_value()) return;  // Still under its temporary name.
+  auto segment = ring::Segment::Map((directory_ / name).c_str());
+  if (!segment.has_value()) {
+    Log(LogLevel::kWarning, fmt::format("not a usable ring: {}: {}", name, segment.error().text()));
+    refused_.insert(name);
+    return;
+  }
+  const auto ring = rings_.try_emplace(name, Ring{ring::Reader(std::move(*segment))}).first;
+  const ring::ProcessIdentity process = ring->second.reader.process();
+  if (seen_.emplace(process.pid, process.start_time_ticks).second) fresh.push_back(process);
+}
+
+DrainStats RingDirectory::Drain(uint64_t max_events, const Sink& sink) {
+  DrainStats stats;
+  for (auto& [name, ring] : rings_) {
+    const ring::DrainResult result = ring.reader.Drain(max_events, [&](const event::Event& event) {
+      if (event.envelope.api != event::Api::kNone) ring.api = event.envelope.api;
+      sink(event);
+    });
+    stats.event_count += result.event_count;
+    stats.corrupt_frames += result.corrupt_frames;
+    stats.more |= result.more;
+    ring.dry = ring.owner_dead && result.event_count == 0 && !result.more;
+  }
+  return stats;
+}
+
+void RingDirectory::ReportDrops(const DropSink& sink) {
+  for (auto& [name, ring] : rings_) {
+    RingDrops drops{ring.reader.process(), ring.api, ring.reader.TakeDropped()};
+    if (!drops.counts.empty()) sink(drops);
+  }
+}
+
+void RingDirectory::RemoveFinished(const DropSink& sink) {
+  for (auto ring = rings_.begin(); ring != rings_.end();) {
+    Ring& state = ring->second;
+    // Death first, emptiness second: the other way round the last events could slip in between.
+    if (!state.owner_dead) state.owner_dead = !ring::IsAlive(state.reader.process());
+    if (!state.owner_dead || !(state.reader.empty() || state.dry)) {
+      ++ring;
+      continue;
+    }
+    RingDrops drops{state.reader.process(), state.api, state.reader.TakeDropped()};
+    if (!drops.counts.empty()) sink(drops);
+    ::unlink((directory_ / ring->first).c_str());
+    ring = rings_.erase(ring);
+  }
+}
+
+size_t RingDirectory::live_count() const {
+  size_t count = 0;
+  for (const auto& [name, ring] : rings_) count += ring.owner_dead ? 0 : 1;
+  return count;
+}
+
+void RingDirectory::RemoveAll() {
+  rings_.clear();
+  std::error_code error;
+  std::filesystem::remove_all(directory_, error);
+  if (error) {
+    Log(LogLevel::kWarning, fmt::format("cannot remove {}: {}", directory_.native(), error.message()));
+  }
+}
+
+}  // namespace smeltr::daemon

@@ -1,0 +1,76 @@
+// The rings of one recording: found in its ring directory, drained fairly, removed after their owners.
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "event/event.h"
+#include "ring/reader.h"
+
+namespace smeltr::daemon {
+
+struct DrainStats {
+  uint64_t event_count = 0;
+  uint64_t corrupt_frames = 0;
+  bool more = false;  // The limit ended the pass; there is more at once.
+};
+
+// What a ring lost since it was last asked, with the GPU interface its process uses.
+struct RingDrops {
+  ring::ProcessIdentity process;
+  event::Api api = event::Api::kNone;
+  std::vector<ring::DroppedCount> counts;  // Not empty.
+};
+
+class RingDirectory {
+ public:
+  using Sink = std::function<void(const event::Event&)>;
+  using DropSink = std::function<void(const RingDrops&)>;
+
+  explicit RingDirectory(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  // Opens rings that appeared and returns the processes not seen before. A file that is no valid ring is
+  // logged once and left alone.
+  std::vector<ring::ProcessIdentity> Discover();
+
+  // One fair pass: up to `max_events` from each ring in turn.
+  DrainStats Drain(uint64_t max_events, const Sink& sink);
+
+  void ReportDrops(const DropSink& sink);
+
+  // Closes and deletes the rings whose process is dead and has nothing left to drain, after reporting
+  // their drops.
+  void RemoveFinished(const DropSink& sink);
+
+  // Deletes the directory and whatever is in it. Open rings are closed, drained or not.
+  void RemoveAll();
+
+  size_t open_count() const { return rings_.size(); }
+  size_t process_count() const { return seen_.size(); }
+  // Rings whose process still runs, as RemoveFinished() last found.
+  size_t live_count() const;
+  const std::filesystem::path& path() const { return directory_; }
+
+ private:
+  struct Ring {
+    ring::Reader reader;
+    event::Api api = event::Api::kNone;
+    bool owner_dead = false;
+    bool dry = false;  // A pass after the owner's death found nothing, whatever the ring claims.
+  };
+  void OpenRing(const std::string& name, std::vector<ring::ProcessIdentity>& fresh);
+
+  std::filesystem::path directory_;
+  std::map<std::string, Ring> rings_;  // By file name.
+  std::set<std::pair<uint32_t, uint64_t>> seen_;
+  std::set<std::string> refused_;
+};
+
+}  // namespace smeltr::daemon

@@ -1,0 +1,33 @@
+// From the lock to the orderly end of a daemon.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "util/paths.h"
+
+namespace smeltr::daemon {
+
+// One daemon a home: an advisory lock held while the process lives. The lock decides; the pid written into
+// the file is for people.
+class HomeLock {
+ public:
+  // kAlreadyExists, with the holder's pid in the text, when another daemon has it.
+  static Result<HomeLock> Acquire(const std::filesystem::path& file);
+
+ private:
+  explicit HomeLock(Fd fd) : fd_(std::move(fd)) {}
+  Fd fd_;
+};
+
+struct DaemonOptions {
+  std::optional<uint64_t> idle_exit_ns;  // Ends after so long without recordings and connections.
+  int ready_fd = -1;                     // Gets one byte when connections are accepted, then is closed.
+};
+
+// Runs until SIGTERM, SIGINT or the idle limit. `lock` is held by the caller.
+Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options);
+
+}  // namespace smeltr::daemon

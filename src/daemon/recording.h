@@ -1,0 +1,79 @@
+// One recording, from its reservation to its end: a session, a ring directory, a recorded process.
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "daemon/drain.h"
+#include "daemon/session_log.h"
+#include "ipc/message.h"
+#include "util/log.h"
+
+namespace smeltr::daemon {
+
+using FinishReply = std::function<void(const ipc::Finished&)>;
+
+class Recording {
+ public:
+  // The session and its ring directory under `ring_base`. `metadata` holds what is known of the command.
+  static Result<Recording> Open(const std::filesystem::path& sessions_directory,
+                                const std::filesystem::path& ring_base, session::Metadata metadata);
+  // One whose daemon died before it ended; `ring_directory` may be gone.
+  static Recording Adopt(session::StoredSession session, std::filesystem::path ring_directory);
+
+  const session::Metadata& metadata() const { return log_.metadata(); }
+  const std::filesystem::path& directory() const { return log_.directory(); }
+  const std::filesystem::path& ring_directory() const { return rings_.path(); }
+  bool attached() const { return metadata().root_pid != 0; }
+  bool finished() const { return root_ended_; }
+
+  // The recorded process exists, held.
+  void Attach(const ipc::Attach& request);
+  // The recorded process ended and was waited for. `reply` is called, once, by a later Poll() or Close().
+  void Finish(const ipc::Finish& request, uint64_t now_ns, FinishReply reply);
+  // Nobody will call Finish: it ends when the recorded process does.
+  void ClientLost() { client_lost_ = true; }
+
+  struct Progress {
+    bool busy = false;  // Something was drained: come again soon.
+    bool more = false;  // There is more right now.
+    bool done = false;  // Everything ended: Close() it.
+  };
+  // One bounded step of draining, flushing and looking for deaths.
+  Progress Poll(uint64_t now_ns);
+
+  // Ends the session with what it has and removes the ring directory.
+  void Close(std::string_view end_reason);
+  // Why it ended, for Close() after Poll() said done.
+  std::string EndReason() const;
+  // It never became one: removes session and ring directory.
+  void Discard();
+
+ private:
+  Recording(SessionLog log, RingDirectory rings) : log_(std::move(log)), rings_(std::move(rings)) {}
+  void NoteNewProcesses();
+  void NoteDrops(const RingDrops& drops);
+  void CheckDeaths(uint64_t now_ns);
+  void SettleHookState();
+  void AnswerFinish(bool drained);
+  bool RootGone() const;
+
+  SessionLog log_;
+  RingDirectory rings_;
+  uint64_t ring_event_count_ = 0;
+  uint64_t dropped_count_ = 0;
+  bool saw_gpu_ = false;
+  bool client_lost_ = false;
+  bool root_ended_ = false;
+  uint64_t finish_asked_ns_ = 0;
+  uint64_t next_check_ns_ = 0;
+  FinishReply finish_reply_;
+  LogThrottle throttle_{60 * kNsPerSecond};
+};
+
+}  // namespace smeltr::daemon

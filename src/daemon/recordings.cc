@@ -1,0 +1,173 @@
+#include "daemon/recordings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "util/log.h"
+#include "util/process.h"
+
+namespace smeltr::daemon {
+namespace {
+
+constexpr size_t kMaxOpenRecordings = 256;
+
+session::Metadata MakeMetadata(const ipc::Reserve& request, std::string name) {
+  session::Metadata metadata;
+  metadata.kind = session::SessionKind::kScoped;
+  metadata.name = std::move(name);
+  metadata.boot_id = BootId();
+  metadata.host = HostName();
+  metadata.argv = request.argv;
+  metadata.cwd = request.cwd;
+  metadata.scope_token = request.token;
+  metadata.smeltr_version = SMELTR_VERSION;
+  return metadata;
+}
+
+bool IsUnfinished(const session::StoredSession& session) {
+  return session.metadata_readable && session.metadata.kind == session::SessionKind::kScoped &&
+         session.metadata.ended_rfc3339.empty();
+}
+
+}  // namespace
+
+void Recordings::AdoptUnfinished() {
+  auto sessions = session::ListSessions(paths_.sessions);
+  if (!sessions.has_value()) {
+    Log(LogLevel::kError, fmt::format("cannot look for unfinished sessions: {}", sessions.error().text()));
+    return;
+  }
+  for (session::StoredSession& session : *sessions) {
+    if (IsUnfinished(session)) Adopt(std::move(session));
+  }
+  RemoveStrayRings();
+}
+
+void Recordings::Adopt(session::StoredSession session) {
+  const std::string id = session.metadata.session_id;
+  std::filesystem::path rings = ring_base_ / id;
+  for (const std::filesystem::path& base : RingBaseCandidates(paths_)) {
+    std::error_code error;
+    if (std::filesystem::is_directory(base / id, error)) rings = base / id;
+  }
+  Log(LogLevel::kInfo, fmt::format("session {} was left open by an earlier smeltrd: taking it over",
+                                   session::ShortId(session.metadata)));
+  open_.try_emplace(id, Entry{Recording::Adopt(std::move(session), std::move(rings))});
+}
+
+// Only this daemon, the holder of the home's lock, makes directories there.
+void Recordings::RemoveStrayRings() {
+  std::set<std::filesystem::path> used;
+  for (const auto& [id, entry] : open_) used.insert(entry.recording.ring_directory());
+  for (const std::filesystem::path& base : RingBaseCandidates(paths_)) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
+      if (!entry.is_directory(error) || used.contains(entry.path())) continue;
+      Log(LogLevel::kInfo, fmt::format("removing {}: no session belongs to it", entry.path().native()));
+      std::filesystem::remove_all(entry.path(), error);
+    }
+  }
+}
+
+Result<ipc::Reserved> Recordings::Reserve(const ipc::Reserve& request, ClientId client) {
+  if (request.token.empty() || request.argv.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "Reserve needs a token and a command");
+  }
+  if (open_.size() >= kMaxOpenRecordings) {
+    return Fail(ErrorCode::kUnavailable, fmt::format("{} recordings are open already", open_.size()));
+  }
+  for (const auto& [id, entry] : open_) {
+    if (entry.recording.metadata().scope_token == request.token) {
+      return Fail(ErrorCode::kAlreadyExists, "this token has a recording already");
+    }
+  }
+  SMELTR_ASSIGN_OR_RETURN(std::string name, session::ValidateName(request.name));
+  SMELTR_ASSIGN_OR_RETURN(Recording recording, Recording::Open(paths_.sessions, ring_base_,
+                                                               MakeMetadata(request, std::move(name))));
+  ipc::Reserved reserved;
+  reserved.session_id = recording.metadata().session_id;
+  reserved.short_id = session::ShortId(recording.metadata());
+  reserved.session_directory = recording.directory();
+  reserved.ring_directory = recording.ring_directory();
+  open_.try_emplace(reserved.session_id, Entry{std::move(recording), client});
+  Log(LogLevel::kInfo, fmt::format("session {} reserved for {}", reserved.short_id, request.argv.front()));
+  return reserved;
+}
+
+Result<Recordings::Map::iterator> Recordings::Find(std::string_view session_id) {
+  const auto found = open_.find(session_id);
+  if (found != open_.end()) return found;
+  return Fail(ErrorCode::kNotFound, fmt::format("smeltrd has no open session {}", session_id.substr(0, 64)));
+}
+
+Result<void> Recordings::Attach(const ipc::Attach& request) {
+  SMELTR_ASSIGN_OR_RETURN(const auto entry, Find(request.session_id));
+  if (request.pid == 0) return Fail(ErrorCode::kInvalidArgument, "Attach needs a process");
+  if (entry->second.recording.attached()) {
+    return Fail(ErrorCode::kAlreadyExists, "this session has a process already");
+  }
+  entry->second.recording.Attach(request);
+  return {};
+}
+
+Result<void> Recordings::Cancel(const ipc::Cancel& request) {
+  SMELTR_ASSIGN_OR_RETURN(const auto entry, Find(request.session_id));
+  entry->second.recording.Discard();
+  open_.erase(entry);
+  return {};
+}
+
+Result<void> Recordings::Finish(const ipc::Finish& request, uint64_t now_ns, FinishReply reply) {
+  SMELTR_ASSIGN_OR_RETURN(const auto entry, Find(request.session_id));
+  if (!entry->second.recording.attached()) {
+    return Fail(ErrorCode::kInvalidArgument, "nothing was attached to this session");
+  }
+  if (entry->second.recording.finished()) {
+    return Fail(ErrorCode::kAlreadyExists, "this session's process has ended already");
+  }
+  entry->second.recording.Finish(request, now_ns, std::move(reply));
+  return {};
+}
+
+void Recordings::ClientLost(ClientId client) {
+  for (auto entry = open_.begin(); entry != open_.end();) {
+    Recording& recording = entry->second.recording;
+    const bool affected = entry->second.client == client;
+    if (affected) recording.ClientLost();
+    // Its held process ends unrun when record does.
+    if (affected && !recording.attached()) {
+      recording.Discard();
+      entry = open_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
+}
+
+Recordings::Progress Recordings::Poll(uint64_t now_ns) {
+  Progress all;
+  for (auto entry = open_.begin(); entry != open_.end();) {
+    Recording& recording = entry->second.recording;
+    const Recording::Progress one = recording.Poll(now_ns);
+    all.busy |= one.busy;
+    all.more |= one.more;
+    if (one.done) {
+      recording.Close(recording.EndReason());
+      entry = open_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
+  return all;
+}
+
+void Recordings::Shutdown(uint64_t deadline_ns) {
+  uint64_t now_ns = MonotonicNowNs();
+  while (now_ns < deadline_ns && Poll(now_ns).more) now_ns = MonotonicNowNs();
+  for (auto& [id, entry] : open_) entry.recording.Close("daemon-shutdown");
+  open_.clear();
+}
+
+}  // namespace smeltr::daemon

@@ -1,0 +1,247 @@
+#include "daemon/server.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <asio/local/stream_protocol.hpp>
+#include <asio/read.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "daemon/recordings.h"
+#include "ipc/connection.h"
+#include "util/file.h"
+#include "util/log.h"
+
+namespace smeltr::daemon {
+namespace {
+
+using Protocol = asio::local::stream_protocol;
+
+constexpr size_t kMaxConnections = 512;
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+
+ipc::Reply Refuse(const Error& error) { return ipc::Refusal{error.code(), std::string(error.text())}; }
+
+ipc::Reply ReplyOf(const Result<void>& result) {
+  if (result.has_value()) return ipc::Ack{};
+  return Refuse(result.error());
+}
+
+}  // namespace
+
+class Session;
+
+struct ServerState : std::enable_shared_from_this<ServerState> {
+  ServerState(asio::io_context& io, Recordings& all, ipc::Welcome hello, std::function<void()> wake_up)
+      : acceptor(io), pause(io), recordings(all), welcome(std::move(hello)), wake(std::move(wake_up)) {}
+
+  void Accept();
+  void Add(Protocol::socket socket);
+  void Remove(ClientId id);
+
+  Protocol::acceptor acceptor;
+  asio::steady_timer pause;
+  Recordings& recordings;
+  ipc::Welcome welcome;
+  std::function<void()> wake;
+  std::filesystem::path socket_file;
+  ClientId last_id = 0;
+  std::map<ClientId, std::shared_ptr<Session>> sessions;
+};
+
+// One connection. Reads a request, answers it, reads the next: a peer that does not read its replies holds
+// up nobody but itself, and costs one message of memory.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Protocol::socket socket, std::shared_ptr<ServerState> server, ClientId id)
+      : socket_(std::move(socket)), server_(std::move(server)), id_(id) {}
+
+  void ReadNext() {
+    asio::async_read(socket_, asio::buffer(prefix_),
+                     [self = shared_from_this()](const std::error_code& error, size_t) {
+                       if (error) return self->End();
+                       const auto length = ipc::DecodeLength(self->prefix_);
+                       if (length.has_value()) return self->ReadBody(*length);
+                       Log(LogLevel::kWarning, "a client sent something that is no message: closed");
+                       self->End();
+                     });
+  }
+
+  void Close() {
+    std::error_code ignored;
+    socket_.close(ignored);
+  }
+
+ private:
+  void ReadBody(uint32_t length) {
+    body_.resize(length);
+    asio::async_read(socket_, asio::buffer(body_),
+                     [self = shared_from_this()](const std::error_code& error, size_t) {
+                       if (error) return self->End();
+                       self->Handle();
+                     });
+  }
+
+  void Handle() {
+    auto request = ipc::DecodeRequest(body_);
+    if (!request.has_value()) return Send(Refuse(request.error()));
+    if (!greeted_ && !std::holds_alternative<ipc::Hello>(*request)) {
+      return Send(ipc::Refusal{ErrorCode::kInvalidArgument, "say Hello first"});
+    }
+    std::visit([this](const auto& message) { On(message); }, *request);
+  }
+
+  void On(const ipc::Hello& hello) {
+    if (hello.protocol_min > ipc::kProtocolVersion || hello.protocol_max < ipc::kProtocolVersion) {
+      const bool client_newer = hello.protocol_min > ipc::kProtocolVersion;
+      return Send(
+          ipc::Refusal{ErrorCode::kUnsupported,
+                       fmt::format("the running smeltrd {} is {} than this smeltr: {}",
+                                   server_->welcome.daemon_version, client_newer ? "older" : "newer",
+                                   client_newer ? "end it (kill the pid in smeltrd.lock) and try again"
+                                                : "update smeltr")});
+    }
+    greeted_ = true;
+    Send(server_->welcome);
+  }
+  void On(const ipc::Reserve& reserve) {
+    auto reserved = server_->recordings.Reserve(reserve, id_);
+    Send(reserved.has_value() ? ipc::Reply(std::move(*reserved)) : Refuse(reserved.error()));
+    server_->wake();
+  }
+  void On(const ipc::Attach& attach) { Send(ReplyOf(server_->recordings.Attach(attach))); }
+  void On(const ipc::Cancel& cancel) { Send(ReplyOf(server_->recordings.Cancel(cancel))); }
+  void On(const ipc::Finish& finish) {
+    // The connection may be gone by the time of the reply; the recording does not care.
+    const auto accepted = server_->recordings.Finish(
+        finish, MonotonicNowNs(), [weak = weak_from_this()](const ipc::Finished& finished) {
+          if (const auto self = weak.lock()) self->Send(finished);
+        });
+    if (!accepted.has_value()) return Send(Refuse(accepted.error()));
+    server_->wake();
+  }
+
+  void Send(const ipc::Reply& reply) {
+    const std::string text = ipc::Encode(reply);
+    const ipc::LengthPrefix prefix = ipc::EncodeLength(text.size());
+    out_.assign(prefix.begin(), prefix.end());
+    out_ += text;
+    asio::async_write(socket_, asio::buffer(out_),
+                      [self = shared_from_this()](const std::error_code& error, size_t) {
+                        if (error) return self->End();
+                        self->ReadNext();
+                      });
+  }
+
+  void End() {
+    Close();
+    server_->Remove(id_);
+  }
+
+  Protocol::socket socket_;
+  std::shared_ptr<ServerState> server_;
+  ClientId id_;
+  bool greeted_ = false;
+  ipc::LengthPrefix prefix_{};
+  std::string body_;
+  std::string out_;
+};
+
+void ServerState::Accept() {
+  acceptor.async_accept([self = shared_from_this()](const std::error_code& error, Protocol::socket socket) {
+    if (error == asio::error::operation_aborted) return;
+    if (!error) {
+      self->Add(std::move(socket));
+      return self->Accept();
+    }
+    // Out of descriptors or memory: the next attempt may find some.
+    Log(LogLevel::kError, fmt::format("cannot accept a connection: {}", error.message()));
+    self->pause.expires_after(kAcceptPause);
+    self->pause.async_wait([self](const std::error_code& stopped) {
+      if (!stopped) self->Accept();
+    });
+  });
+}
+
+void ServerState::Add(Protocol::socket socket) {
+  const auto peer = ipc::ReadPeerCredentials(socket.native_handle());
+  if (!peer.has_value() || peer->uid != ::geteuid()) {
+    Log(LogLevel::kWarning, "refused a connection of another user");
+    return;
+  }
+  if (sessions.size() >= kMaxConnections) {
+    Log(LogLevel::kWarning, fmt::format("refused a connection: {} are open", sessions.size()));
+    return;
+  }
+  const ClientId id = ++last_id;
+  auto session = std::make_shared<Session>(std::move(socket), shared_from_this(), id);
+  sessions.emplace(id, session);
+  session->ReadNext();
+}
+
+void ServerState::Remove(ClientId id) {
+  if (sessions.erase(id) == 0) return;
+  recordings.ClientLost(id);
+  wake();
+}
+
+Server::Server(asio::io_context& io, Recordings& recordings, ipc::Welcome welcome, std::function<void()> wake)
+    : state_(std::make_shared<ServerState>(io, recordings, std::move(welcome), std::move(wake))) {}
+
+Server::~Server() {
+  StopAccepting();
+  CloseConnections();
+}
+
+Result<void> Server::Listen(const std::filesystem::path& socket) {
+  if (socket.native().size() >= sizeof(sockaddr_un::sun_path)) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("path too long ({} > {}): {}", socket.native().size(),
+                            sizeof(sockaddr_un::sun_path) - 1, socket.native()));
+  }
+  if (const auto other = ipc::Connection::Open(socket); other.has_value()) {
+    return Fail(ErrorCode::kAlreadyExists, fmt::format("process {} serves {} for another SMELTR_HOME",
+                                                       other->peer().pid, socket.native()));
+  }
+  struct stat status{};
+  if (::lstat(socket.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode) || status.st_uid != ::geteuid()) {
+      return Fail(ErrorCode::kAlreadyExists,
+                  fmt::format("{} is in the way: not a socket of ours", socket.native()));
+    }
+    ::unlink(socket.c_str());
+  }
+  std::error_code error;
+  state_->acceptor.open(Protocol(), error);
+  if (!error) state_->acceptor.bind(Protocol::endpoint(socket.native()), error);
+  if (!error) state_->acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return std::unexpected(SystemError("listen at", socket, error.value()));
+  state_->socket_file = socket;
+  if (::chmod(socket.c_str(), 0600) != 0) return std::unexpected(SystemError("make private", socket, errno));
+  state_->Accept();
+  return {};
+}
+
+void Server::StopAccepting() {
+  std::error_code ignored;
+  state_->acceptor.close(ignored);
+  state_->pause.cancel();
+  if (!state_->socket_file.empty()) ::unlink(state_->socket_file.c_str());
+  state_->socket_file.clear();
+}
+
+void Server::CloseConnections() {
+  for (const auto& [id, session] : std::exchange(state_->sessions, {})) session->Close();
+}
+
+size_t Server::connection_count() const { return state_->sessions.size(); }
+
+}  // namespace smeltr::daemon
