@@ -6,6 +6,8 @@
 
 #include <array>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -28,16 +30,20 @@ class Command {
   // Adds the subcommand to `root`, with its help, an example as footer, and options bound to members of
   // this object. Returns what it added; main() runs the command whose App was parsed.
   virtual CLI::App* AddTo(CLI::App& root) = 0;
+  // Before parsing: moves out of `arguments` (those behind the subcommand's name) what belongs to another
+  // program and must not be looked at by CLI11, which would take "[a,b]" apart.
+  virtual void TakeVerbatim(std::vector<std::string>& /*arguments*/) {}
   // Returns the exit status. An error becomes one line on stderr, "smeltr: <text>", and status
   // kExitUsage for kInvalidArgument, else kExitFailed. Writes results through `console` only.
   virtual Result<int> Run(Console& console) = 0;
 };
 
+std::unique_ptr<Command> MakeRecord();
 std::unique_ptr<Command> MakeSessions();
 std::unique_ptr<Command> MakeBreakdown();
 
 // In the order of `smeltr --help`.
 using MakeCommand = std::unique_ptr<Command> (*)();
-inline constexpr std::array<MakeCommand, 2> kCommands{MakeSessions, MakeBreakdown};
+inline constexpr std::array<MakeCommand, 3> kCommands{MakeRecord, MakeSessions, MakeBreakdown};
 
 }  // namespace smeltr::faces::cli
