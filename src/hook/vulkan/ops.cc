@@ -1,0 +1,133 @@
+// Hooks of the commands of ops.def, and of what changes which pipeline they use.
+
+#include <algorithm>
+
+#include "hook/vulkan/hooks.h"
+#include "hook/vulkan/recording.h"
+
+namespace smeltr::hook::vulkan {
+namespace {
+
+// "CmdCopyBuffer" -> "cmd_copy_buffer".
+template <size_t kSize>
+struct CommandName {
+  char text[kSize * 2] = {};
+  size_t length = 0;
+  consteval explicit CommandName(const char (&name)[kSize]) {
+    for (size_t i = 0; i + 1 < kSize; ++i) {
+      const bool upper = name[i] >= 'A' && name[i] <= 'Z';
+      const bool after_upper = i > 0 && name[i - 1] >= 'A' && name[i - 1] <= 'Z';
+      if (upper && i > 0 && !after_upper) text[length++] = '_';
+      text[length++] = upper ? static_cast<char>(name[i] - 'A' + 'a') : name[i];
+    }
+  }
+  constexpr std::string_view view() const { return {text, length}; }
+};
+
+#define OP(name, type, bind, parameters, arguments, x, y, z) \
+  constexpr CommandName kNameOf##name(#name);                \
+  constinit const Kernel kPlain##name{.hash = 0, .symbol = kNameOf##name.view(), .local = {0, 0, 0}};
+#include "hook/vulkan/ops.def"
+
+const Kernel& KernelFor(const Recorder& recorder, BindPoint point, const Kernel& plain) {
+  const Recording* recording = recorder.recording();
+  if (recording == nullptr || point == BindPoint::kNone) return plain;
+  const Kernel* bound = recording->bound[static_cast<size_t>(point)];
+  return bound != nullptr ? *bound : plain;
+}
+
+}  // namespace
+
+#define SMELTR_UNWRAP(...) __VA_OPT__(, ) __VA_ARGS__
+#define OP(name, optype, bind, parameters, arguments, x, y, z)                                            \
+  VKAPI_ATTR void VKAPI_CALL name(VkCommandBuffer commandBuffer SMELTR_UNWRAP parameters) {               \
+    Recorder recorder(commandBuffer);                                                                     \
+    if (recorder.next() == nullptr || recorder.next()->name == nullptr) return;                           \
+    recorder.BeforeOp();                                                                                  \
+    recorder.next()->name(commandBuffer SMELTR_UNWRAP arguments);                                         \
+    recorder.AfterOp(KernelFor(recorder, BindPoint::bind, kPlain##name), event::OpType::optype, x, y, z); \
+  }
+#include "hook/vulkan/ops.def"
+
+VKAPI_ATTR void VKAPI_CALL CmdBindPipeline(VkCommandBuffer commandBuffer, VkPipelineBindPoint bindPoint,
+                                           VkPipeline pipeline) {
+  const Recorder recorder(commandBuffer);
+  if (recorder.next() == nullptr) return;
+  recorder.next()->CmdBindPipeline(commandBuffer, bindPoint, pipeline);
+  Recording* recording = recorder.recording();
+  if (recording == nullptr) return;
+  const BindPoint point = bindPoint == VK_PIPELINE_BIND_POINT_COMPUTE    ? BindPoint::kCompute
+                          : bindPoint == VK_PIPELINE_BIND_POINT_GRAPHICS ? BindPoint::kGraphics
+                                                                         : BindPoint::kRayTracing;
+  const Pipeline* known = recording->device->pipelines.Find(HandleKey(pipeline));
+  const Kernel* kernel = known != nullptr ? known->kernel.load(std::memory_order_acquire) : nullptr;
+  recording->bound[static_cast<size_t>(point)] = kernel != nullptr ? kernel : UnknownKernel();
+}
+
+VKAPI_ATTR void VKAPI_CALL CmdExecuteCommands(VkCommandBuffer commandBuffer, uint32_t count,
+                                              const VkCommandBuffer* secondaries) {
+  Recorder recorder(commandBuffer);
+  if (recorder.next() == nullptr) return;
+  recorder.BeforeOp();
+  recorder.next()->CmdExecuteCommands(commandBuffer, count, secondaries);
+  recorder.ExecuteSecondaries(count, secondaries);
+}
+
+// --- what synchronises ---
+
+#define BARRIER(name, parameters, arguments)                                                \
+  VKAPI_ATTR void VKAPI_CALL name(VkCommandBuffer commandBuffer SMELTR_UNWRAP parameters) { \
+    Recorder recorder(commandBuffer);                                                       \
+    if (recorder.next() == nullptr || recorder.next()->name == nullptr) return;             \
+    recorder.BeforeBarrier();                                                               \
+    recorder.next()->name(commandBuffer SMELTR_UNWRAP arguments);                           \
+  }
+
+BARRIER(CmdPipelineBarrier,
+        (VkPipelineStageFlags sources, VkPipelineStageFlags destinations, VkDependencyFlags flags,
+         uint32_t memoryCount, const VkMemoryBarrier* memory, uint32_t bufferCount,
+         const VkBufferMemoryBarrier* buffers, uint32_t imageCount, const VkImageMemoryBarrier* images),
+        (sources, destinations, flags, memoryCount, memory, bufferCount, buffers, imageCount, images))
+BARRIER(CmdPipelineBarrier2, (const VkDependencyInfo* info), (info))
+BARRIER(CmdWaitEvents,
+        (uint32_t eventCount, const VkEvent* events, VkPipelineStageFlags sources,
+         VkPipelineStageFlags destinations, uint32_t memoryCount, const VkMemoryBarrier* memory,
+         uint32_t bufferCount, const VkBufferMemoryBarrier* buffers, uint32_t imageCount,
+         const VkImageMemoryBarrier* images),
+        (eventCount, events, sources, destinations, memoryCount, memory, bufferCount, buffers, imageCount,
+         images))
+BARRIER(CmdWaitEvents2, (uint32_t eventCount, const VkEvent* events, const VkDependencyInfo* infos),
+        (eventCount, events, infos))
+
+// --- render passes: no timestamp inside one ---
+
+#define RENDER_PASS_BEGIN(name, parameters, arguments)                                      \
+  VKAPI_ATTR void VKAPI_CALL name(VkCommandBuffer commandBuffer SMELTR_UNWRAP parameters) { \
+    Recorder recorder(commandBuffer);                                                       \
+    if (recorder.next() == nullptr || recorder.next()->name == nullptr) return;             \
+    recorder.BeforeRenderPass();                                                            \
+    recorder.next()->name(commandBuffer SMELTR_UNWRAP arguments);                           \
+  }
+#define RENDER_PASS_END(name, parameters, arguments)                                        \
+  VKAPI_ATTR void VKAPI_CALL name(VkCommandBuffer commandBuffer SMELTR_UNWRAP parameters) { \
+    Recorder recorder(commandBuffer);                                                       \
+    if (recorder.next() == nullptr || recorder.next()->name == nullptr) return;             \
+    recorder.next()->name(commandBuffer SMELTR_UNWRAP arguments);                           \
+    recorder.AfterRenderPass();                                                             \
+  }
+
+RENDER_PASS_BEGIN(CmdBeginRenderPass, (const VkRenderPassBeginInfo* info, VkSubpassContents contents),
+                  (info, contents))
+RENDER_PASS_BEGIN(CmdBeginRenderPass2, (const VkRenderPassBeginInfo* info, const VkSubpassBeginInfo* subpass),
+                  (info, subpass))
+RENDER_PASS_BEGIN(CmdBeginRendering, (const VkRenderingInfo* info), (info))
+RENDER_PASS_END(CmdEndRenderPass, (), ())
+RENDER_PASS_END(CmdEndRenderPass2, (const VkSubpassEndInfo* info), (info))
+RENDER_PASS_END(CmdEndRendering, (), ())
+
+#undef BARRIER
+#undef RENDER_PASS_BEGIN
+#undef RENDER_PASS_END
+#undef SMELTR_UNWRAP
+
+}  // namespace smeltr::hook::vulkan

@@ -1,0 +1,220 @@
+#include "hook/vulkan/publish.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace smeltr::hook::vulkan {
+namespace {
+
+// One reading of both clocks at the same instant, the best of several.
+bool ReadBothClocks(Device& device, uint64_t& ticks, uint64_t& ns) {
+  const VkCalibratedTimestampInfoEXT domains[2] = {
+      {VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, nullptr, VK_TIME_DOMAIN_DEVICE_EXT},
+      {VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT, nullptr, VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT}};
+  constexpr int kTries = 10;
+  uint64_t best_deviation = ~uint64_t{0};
+  for (int i = 0; i < kTries; ++i) {
+    uint64_t values[2];
+    uint64_t deviation = 0;
+    if (device.next.GetCalibratedTimestampsEXT(device.handle, 2, domains, values, &deviation) != VK_SUCCESS)
+      break;
+    if (deviation >= best_deviation) continue;
+    best_deviation = deviation;
+    ticks = values[0];
+    ns = values[1];
+  }
+  return best_deviation != ~uint64_t{0};
+}
+
+}  // namespace
+
+Publisher::Publisher(Device& device) : device_(device) {
+  clock_.SetPeriod(device.traits.ns_per_tick);
+  // Its timestamps are CLOCK_MONOTONIC in ns; a calibration would only add noise.
+  if (device.traits.llvmpipe) clock_.SetIdentity();
+}
+
+void Publisher::Calibrate(uint64_t) {
+  if (device_.traits.llvmpipe || !device_.traits.calibrated_timestamps) return;
+  uint64_t ticks = 0;
+  uint64_t ns = 0;
+  if (ReadBothClocks(device_, ticks, ns)) clock_.Calibrate(ticks, ns);
+}
+
+bool Publisher::ReadPair(Recording& recording, uint32_t run, uint64_t (&ticks)[2]) {
+  const auto read_saved = [&] {
+    const SavedRun* saved = recording.saved.load(std::memory_order_acquire);
+    if (saved == nullptr) return false;
+    const SavedRun& slot = saved[run % Recording::kSavedRuns];
+    if (slot.run.load(std::memory_order_acquire) != run) return false;
+    ticks[0] = slot.begin_ticks.load(std::memory_order_relaxed);
+    ticks[1] = slot.end_ticks.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return slot.run.load(std::memory_order_relaxed) == run;
+  };
+  if (recording.query_busy.test_and_set(std::memory_order_acquire)) return read_saved();
+  bool read = false;
+  if (recording.runs.load(std::memory_order_relaxed) == run) {
+    read = ReadTimestamps(device_, recording.pair, 0, 2, ticks);
+    if (read) recording.read_run.store(run, std::memory_order_relaxed);
+  }
+  recording.query_busy.clear(std::memory_order_release);
+  return read || read_saved();
+}
+
+bool Publisher::ReadPoints(const Recording& recording, uint64_t begin_ticks, uint64_t end_ticks) {
+  boundaries_.Clear();
+  const auto since_begin = [&](uint64_t ticks) {
+    return clock_.DurationNs(begin_ticks, ticks, recording.valid_bits);
+  };
+  std::array<uint64_t, QueryAllocator::kChunk> ticks;
+  for (size_t first = 0; first < recording.points.size(); first += QueryAllocator::kChunk) {
+    const auto count =
+        static_cast<uint32_t>(std::min<size_t>(recording.points.size() - first, QueryAllocator::kChunk));
+    const QueryRange& chunk = recording.chunks[first / QueryAllocator::kChunk];
+    if (!ReadTimestamps(device_, chunk, 0, count, ticks.data())) return false;
+    for (uint32_t i = 0; i < count; ++i) {
+      const OpBoundary boundary{.op_count = recording.points[first + i], .ns = since_begin(ticks[i])};
+      if (!boundaries_.Push(boundary)) return false;
+    }
+  }
+  const auto all = static_cast<uint32_t>(recording.ops.size());
+  return boundaries_.Push({.op_count = all, .ns = since_begin(end_ticks)});
+}
+
+Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, uint64_t seen_ns) {
+  auto* recording = static_cast<Recording*>(cb.recording);
+  Times times;
+  uint64_t ticks[2];
+  if (recording == nullptr || !recording->begun || !ReadPair(*recording, cb.run, ticks)) {
+    times.span = queue.tracker.HostSpan(cb.committed_ns, seen_ns);
+    if (recording != nullptr) {
+      const uint64_t usual = shapes_.Median(recording->shape);
+      const uint64_t bound = times.span.end_ns - times.span.start_ns;
+      if (!recording->has_work) times.span.start_ns = times.span.end_ns;
+      if (usual > 0 && usual < bound) times.span.start_ns = times.span.end_ns - usual;
+    }
+    return times;
+  }
+  times.measured = true;
+  const uint32_t bits = recording->valid_bits;
+  clock_.LearnFromWork(ticks[0], ticks[1], cb.committed_ns, seen_ns, bits);
+  const uint64_t start_ns = clock_.ToNs(ticks[0], bits);
+  const GpuSpan raw{.start_ns = start_ns, .end_ns = start_ns + clock_.DurationNs(ticks[0], ticks[1], bits)};
+  const CheckedSpan checked = ClampToHost(raw, cb.committed_ns, seen_ns);
+  if (checked.epoch_error_ns != 0) {
+    clock_.ShiftEpoch(checked.epoch_error_ns);
+    Skip(kApi, event::SkipReason::kCalibration, "the device's clock was off; corrected");
+  }
+  times.span = checked.span;
+  const uint64_t measured_ns = times.span.end_ns - times.span.start_ns;
+  const auto points = static_cast<uint32_t>(recording->points.size());
+  if (!recording->sampled || points == 0) {
+    shapes_.Add(recording->shape, measured_ns);
+    return times;
+  }
+  const uint64_t usual = shapes_.Median(recording->shape);
+  device_.budget.NotePoints(points);
+  device_.budget.NotePrice(measured_ns, usual, points);
+  times.sampled = ReadPoints(*recording, ticks[0], ticks[1]);
+  times.span.end_ns =
+      times.span.start_ns + UnsampledSpan(measured_ns, usual, points, device_.budget.price_ns());
+  return times;
+}
+
+void Publisher::Publish(Queue& queue, const TrackedCb& cb, uint64_t seen_ns) {
+  Times times = TimesOf(queue, cb, seen_ns);
+  times.span = queue.tracker.Complete(times.span);
+  device_.budget.Earn(times.span.end_ns - times.span.start_ns);
+  if (times.measured) {
+    EmitAt(kApi, times.span.start_ns, event::CbScheduled{.cb_id = cb.cb_id, .queue_id = queue.id});
+  }
+  EmitAt(
+      kApi, times.span.end_ns,
+      event::CbCompleted{.cb_id = cb.cb_id,
+                         .queue_id = queue.id,
+                         .status = event::CbStatus::kCompleted,
+                         .in_flight_ns = times.span.end_ns - std::min(times.span.end_ns, cb.committed_ns),
+                         .gpu_start_ns = times.span.start_ns,
+                         .gpu_end_ns = times.span.end_ns,
+                         .time_source = times.measured ? event::TimeSource::kGpu : event::TimeSource::kHost});
+  const auto* recording = static_cast<const Recording*>(cb.recording);
+  if (recording != nullptr && !recording->ops.empty()) PublishOps(cb, *recording, times);
+}
+
+void Publisher::PublishOps(const TrackedCb& cb, const Recording& recording, const Times& times) {
+  const std::span<const OpBoundary> boundaries =
+      times.sampled ? boundaries_.view() : std::span<const OpBoundary>{};
+  const auto merged = splitter_.Split(recording.ops.view(), boundaries,
+                                      times.span.end_ns - times.span.start_ns, device_.budget.price_ns());
+  size_t filled = 0;
+  const auto flush = [&] {
+    EmitAt(kApi, times.span.end_ns,
+           event::CbOps{.cb_id = cb.cb_id, .ops = std::span<const event::OpSample>(samples_.data(), filled)});
+    filled = 0;
+  };
+  for (const MergedOp& part : merged) {
+    const RecordedOp& op = recording.ops[part.first];
+    const Kernel& kernel = *reinterpret_cast<const Kernel*>(op.kernel);
+    // A recording that runs again belongs to who submits it, not to who recorded it.
+    const bool own_scope = cb.run <= 1 || op.scope_is_label;
+    samples_[filled] = {.name = InternedOpName(kernel, op, filled),
+                        .symbol = kernel.hash != 0 ? event::Text(kernel.symbol) : event::Text(),
+                        .type = op.type,
+                        .gpu_ns = part.gpu_ns,
+                        .count = part.count,
+                        .scope_id = own_scope ? op.scope_id : event::ScopeId{},
+                        .precision = part.precision,
+                        .local_x = kernel.local[0],
+                        .local_y = kernel.local[1],
+                        .local_z = kernel.local[2]};
+    if (++filled == kOpsPerEvent) flush();
+  }
+  if (filled > 0) flush();
+}
+
+event::Text Publisher::InternedOpName(const Kernel& kernel, const RecordedOp& op, size_t slot) {
+  const uint64_t key = kernel.hash == 0 ? op.kernel : MixOp(0, op.kernel, op.x, op.y, op.z);
+  if (const auto known = names_.find(key); known != names_.end()) return {std::string_view{}, known->second};
+  const std::string_view name = OpName(kernel, op.x, op.y, op.z, name_space_[slot]);
+  const uint32_t id = Writer().Intern(name);
+  if (id == 0) return name;
+  if (names_.size() >= kMaxNames) names_.clear();
+  names_[key] = id;
+  return {name, id};
+}
+
+void Publisher::PublishFailed(Queue& queue, const TrackedCb& cb, event::CbStatus status, VkResult error,
+                              uint64_t now_ns) {
+  EmitAt(kApi, now_ns,
+         event::CbCompleted{.cb_id = cb.cb_id,
+                            .queue_id = queue.id,
+                            .status = status,
+                            .error_code = error,
+                            .error_domain = error != VK_SUCCESS ? event::Text("VkResult") : event::Text(),
+                            .in_flight_ns = now_ns - std::min(now_ns, cb.committed_ns),
+                            .time_source = event::TimeSource::kHost});
+}
+
+void Publisher::WarnSlow(Queue& queue, const TrackedCb& cb, uint64_t now_ns) {
+  char space[kOpNameBytes];
+  event::CbWarning warning{
+      .cb_id = cb.cb_id, .queue_id = queue.id, .elapsed_ns = now_ns - std::min(now_ns, cb.committed_ns)};
+  const auto* recording = static_cast<const Recording*>(cb.recording);
+  // llvmpipe would block here until the slow work is done.
+  if (recording != nullptr && recording->sampled && !device_.traits.llvmpipe) {
+    for (size_t i = recording->points.size(); i-- > 0;) {
+      uint64_t ticks = 0;
+      const QueryRange& chunk = recording->chunks[i / QueryAllocator::kChunk];
+      if (!ReadTimestamps(device_, chunk, static_cast<uint32_t>(i % QueryAllocator::kChunk), 1, &ticks))
+        continue;
+      const RecordedOp& op = recording->ops[recording->points[i] - 1];
+      warning.last_op = OpName(*reinterpret_cast<const Kernel*>(op.kernel), op.x, op.y, op.z, space);
+      break;
+    }
+  }
+  EmitAt(kApi, now_ns, warning);
+}
+
+}  // namespace smeltr::hook::vulkan

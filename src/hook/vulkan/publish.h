@@ -1,0 +1,53 @@
+// From completed command buffers to events: their times, and how those are shared out over their ops.
+// Used by one thread at a time.
+#pragma once
+
+#include <array>
+#include <unordered_map>
+
+#include "hook/core/op_timing.h"
+#include "hook/vulkan/recording.h"
+#include "hook/vulkan/state.h"
+
+namespace smeltr::hook::vulkan {
+
+class Publisher {
+ public:
+  explicit Publisher(Device& device);
+
+  // Every second or so: keeps the device's clock and the session's together.
+  void Calibrate(uint64_t now_ns);
+  // `cb`, the oldest of `queue`, was seen complete at `seen_ns`.
+  void Publish(Queue& queue, const TrackedCb& cb, uint64_t seen_ns);
+  // It will not complete.
+  void PublishFailed(Queue& queue, const TrackedCb& cb, event::CbStatus status, VkResult error,
+                     uint64_t now_ns);
+  void WarnSlow(Queue& queue, const TrackedCb& cb, uint64_t now_ns);
+
+ private:
+  struct Times {
+    GpuSpan span;  // As the program without us would have had it.
+    bool measured = false;
+    bool sampled = false;
+  };
+
+  bool ReadPair(Recording& recording, uint32_t run, uint64_t (&ticks)[2]);
+  bool ReadPoints(const Recording& recording, uint64_t begin_ticks, uint64_t end_ticks);
+  Times TimesOf(Queue& queue, const TrackedCb& cb, uint64_t seen_ns);
+  void PublishOps(const TrackedCb& cb, const Recording& recording, const Times& times);
+  event::Text InternedOpName(const Kernel& kernel, const RecordedOp& op, size_t slot);
+
+  static constexpr size_t kOpsPerEvent = 256;
+  static constexpr size_t kMaxNames = 64 * 1024;
+
+  Device& device_;
+  TickClock clock_;
+  ShapeTable shapes_;
+  OpSplitter splitter_;
+  std::unordered_map<uint64_t, uint32_t> names_;
+  PodArray<OpBoundary> boundaries_;
+  std::array<event::OpSample, kOpsPerEvent> samples_;
+  std::array<char[kOpNameBytes], kOpsPerEvent> name_space_;
+};
+
+}  // namespace smeltr::hook::vulkan
