@@ -1,0 +1,115 @@
+"""What every end-to-end test gets: the shipped programs with a SMELTR_HOME, and so a daemon, of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BIN = Path(os.environ["SMELTR_BIN_DIR"]).resolve()
+WORKLOAD = BIN.parent / "workload"
+PATIENCE_S = 30
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> Any:
+    """The condition's value once it is true. The limit only turns a hang into a failure."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.01)
+    pytest.fail(f"waited {PATIENCE_S} s in vain until {what}")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Smeltr:
+    """The `smeltr` command in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("SMELTR_", "XDG_RUNTIME"))
+        }
+        self.environment["SMELTR_HOME"] = str(home)
+
+    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+        environment = {**self.environment, **options.pop("env", {})}
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen([BIN / "smeltr", *arguments], env=environment, **options)
+
+    def run(self, *arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        given = options.pop("input", b"")
+        process = self.start(*arguments, stdin=subprocess.PIPE, **options)
+        out, err = process.communicate(given, timeout=2 * PATIENCE_S)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def record(self, *arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        return self.run("record", *arguments, **options)
+
+    def session_directories(self) -> list[Path]:
+        return sorted(self.home.glob("sessions/*"))
+
+    def metadata(self) -> list[dict[str, Any]]:
+        """Of all sessions, in the order of their start."""
+        found = [tomllib.loads((d / "metadata.toml").read_text()) for d in self.session_directories()]
+        return sorted(found, key=lambda metadata: metadata["start_mono_ns"])
+
+    def only_metadata(self) -> dict[str, Any]:
+        (metadata,) = self.metadata()
+        return metadata
+
+    def wait_ended(self) -> dict[str, Any]:
+        """The metadata of the only session, once it has an end."""
+        return wait_until(lambda: "ended" in (m := self.only_metadata()) and m, "the session ended")
+
+    def daemon_pid(self) -> int:
+        """0 when none runs for this home."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            pid = int((self.home / "smeltrd.lock").read_text())
+            if is_running(pid) and Path(f"/proc/{pid}/exe").readlink().name.startswith("smeltrd"):
+                return pid
+        return 0
+
+    def log(self) -> str:
+        return (self.home / "smeltrd.log").read_text()
+
+    def ring_directories(self) -> list[Path]:
+        """Of the recordings that are open now."""
+        found = []
+        for metadata in self.metadata():
+            found += Path("/dev/shm").glob(f"smeltr-*/{metadata['session_id']}")
+            found += self.home.glob(f"run/rings/{metadata['session_id']}")
+        return found
+
+    def end_daemon(self) -> None:
+        if pid := self.daemon_pid():
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not is_running(pid), "smeltrd ended")
+
+
+@pytest.fixture
+def smeltr(tmp_path: Path) -> Iterator[Smeltr]:
+    home = tmp_path / "home"
+    instance = Smeltr(home)
+    yield instance
+    if pid := instance.daemon_pid():
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(pid), "smeltrd was gone")
+    for ring_directory in instance.ring_directories():
+        for ring in ring_directory.iterdir():
+            ring.unlink()
+        ring_directory.rmdir()
