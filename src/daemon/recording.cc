@@ -14,6 +14,8 @@ constexpr uint64_t kEventsPerStep = 20'000;
 constexpr uint64_t kCheckPeriodNs = 100'000'000;
 // Processes that die together with the recorded one get this long before it counts as outlived.
 constexpr uint64_t kSettleNs = 200'000'000;
+// For the record of a session whose daemon died to find the next daemon.
+constexpr uint64_t kReconnectNs = 2 * kNsPerSecond;
 constexpr uint64_t kFinishLimitNs = uint64_t{ipc::kFinishLimitMs} * 1'000'000;
 
 event::KindName DroppedName(event::Api api, event::Kind kind) {
@@ -34,9 +36,11 @@ Result<Recording> Recording::Open(const std::filesystem::path& sessions_director
   return Recording(std::move(log), std::move(rings));
 }
 
-Recording Recording::Adopt(session::StoredSession session, std::filesystem::path ring_directory) {
+Recording Recording::Adopt(session::StoredSession session, std::filesystem::path ring_directory,
+                           uint64_t now_ns) {
   Recording recording(SessionLog::Adopt(std::move(session)), RingDirectory(std::move(ring_directory)));
   recording.client_lost_ = true;
+  recording.orphan_until_ns_ = now_ns + kReconnectNs;
   return recording;
 }
 
@@ -121,7 +125,7 @@ void Recording::CheckDeaths(uint64_t now_ns) {
   const auto note_drops = [this](const RingDrops& drops) { NoteDrops(drops); };
   rings_.ReportDrops(note_drops);
   rings_.RemoveFinished(note_drops);
-  if (client_lost_ && !root_ended_) root_ended_ = RootGone();
+  if (client_lost_ && !root_ended_ && now_ns >= orphan_until_ns_) root_ended_ = RootGone();
   if (!finish_reply_) return;
   const bool leftovers = rings_.open_count() != rings_.live_count();
   const uint64_t waited_ns = now_ns - finish_asked_ns_;
@@ -147,7 +151,8 @@ void Recording::SettleHookState() {
   } else if (metadata.hook_state == "requested") {
     metadata.hook_state = "requested-but-silent";
     metadata.hook_reason = "no recorded process created a Vulkan instance";
-    log_.AppendOwn(event::Api::kNone, metadata.root_pid, event::HookSilent{std::string_view(metadata.hook_reason)});
+    log_.AppendOwn(event::Api::kNone, metadata.root_pid,
+                   event::HookSilent{std::string_view(metadata.hook_reason)});
   }
 }
 
@@ -176,8 +181,11 @@ void Recording::Close(std::string_view end_reason) {
   rings_.ReportDrops([this](const RingDrops& drops) { NoteDrops(drops); });
   SettleHookState();
   log_.Close(end_reason);
-  AnswerFinish(drained);
+  // Only now, and before anybody hears of the end: a daemon that dies here leaves rings to its successor, or
+  // none and a complete file.
   rings_.RemoveAll();
+  log_.SaveMetadata();
+  AnswerFinish(drained);
   Log(LogLevel::kInfo,
       fmt::format("session {} ended: {}, {} events, {} dropped", session::ShortId(metadata()), end_reason,
                   ring_event_count_, dropped_count_));

@@ -23,8 +23,10 @@ class Recording {
   // The session and its ring directory under `ring_base`. `metadata` holds what is known of the command.
   static Result<Recording> Open(const std::filesystem::path& sessions_directory,
                                 const std::filesystem::path& ring_base, session::Metadata metadata);
-  // One whose daemon died before it ended; `ring_directory` may be gone.
-  static Recording Adopt(session::StoredSession session, std::filesystem::path ring_directory);
+  // One whose daemon died before it ended; `ring_directory` may be gone. `now_ns`: its record has some time
+  // from then on to call Finish.
+  static Recording Adopt(session::StoredSession session, std::filesystem::path ring_directory,
+                         uint64_t now_ns);
 
   const session::Metadata& metadata() const { return log_.metadata(); }
   const std::filesystem::path& directory() const { return log_.directory(); }
@@ -72,6 +74,7 @@ class Recording {
   bool root_ended_ = false;
   uint64_t finish_asked_ns_ = 0;
   uint64_t next_check_ns_ = 0;
+  uint64_t orphan_until_ns_ = 0;  // Not ended for want of a client before that.
   FinishReply finish_reply_;
   LogThrottle throttle_{60 * kNsPerSecond};
 };

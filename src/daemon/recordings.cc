@@ -54,7 +54,7 @@ void Recordings::Adopt(session::StoredSession session) {
   }
   Log(LogLevel::kInfo, fmt::format("session {} was left open by an earlier smeltrd: taking it over",
                                    session::ShortId(session.metadata)));
-  open_.try_emplace(id, Entry{Recording::Adopt(std::move(session), std::move(rings))});
+  open_.try_emplace(id, Entry{Recording::Adopt(std::move(session), std::move(rings), MonotonicNowNs())});
 }
 
 // Only this daemon, the holder of the home's lock, makes directories there.

@@ -123,7 +123,6 @@ void SessionLog::Close(std::string_view end_reason) {
     }
     for (const auto& [kind, count] : writer_->stats().counts_by_kind) metadata().event_counts[kind] += count;
   }
-  SaveMetadata();
 }
 
 // An adopted session to which nothing was added ended when its daemon did.

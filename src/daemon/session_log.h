@@ -45,7 +45,7 @@ class SessionLog {
   void FlushIfDue(uint64_t now_ns);
   // Writes the metadata as it is now; a failure is logged.
   void SaveMetadata();
-  // Closes file and metadata. Call once, at the end.
+  // Completes the events file; the metadata, when saved next, says that and why it ended. Call once.
   void Close(std::string_view end_reason);
   // Removes the session: it never was one.
   void Discard();

@@ -15,6 +15,7 @@
 #include "launch/inject.h"
 #include "launch/target.h"
 #include "util/file.h"
+#include "util/format.h"
 #include "util/process.h"
 
 namespace smeltr::launch {
@@ -36,12 +37,6 @@ std::string MakeToken() {
                      words[2] >> 16, words[2] & 0xFFFFU, words[3]);
 }
 
-std::string Grouped(uint64_t count) {
-  std::string digits = std::to_string(count);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
-  return digits;
-}
-
 std::vector<std::string> KeptArguments(const std::vector<std::string>& argv) {
   std::vector<std::string> kept;
   size_t bytes = 0;
@@ -58,6 +53,7 @@ std::vector<std::string> KeptArguments(const std::vector<std::string>& argv) {
 
 // What exists of a recording before the program does.
 struct Recording {
+  Paths paths;
   ipc::Client client;
   ipc::Reserved session;
   Injection injection;
@@ -84,7 +80,7 @@ Result<Recording> Prepare(const RecordOptions& options) {
   SMELTR_ASSIGN_OR_RETURN(ipc::Reserved session, client.Call(reserve));
   Injection injection{paths.home,    paths.socket,    session.ring_directory,
                       reserve.token, std::move(hook), options.gpu_hook};
-  return Recording{std::move(client), std::move(session), std::move(injection)};
+  return Recording{paths, std::move(client), std::move(session), std::move(injection)};
 }
 
 ipc::Attach MakeAttach(const RecordOptions& options, const Recording& recording, const HookVerdict& verdict) {
@@ -110,21 +106,21 @@ void ReportEnd(const RecordOptions& options, const Recording& recording, const i
   if (!finished.drained) Say(fmt::format("warning: session {} could not be completed in time", id));
   if (finished.storage_lost_count != 0) {
     Say(fmt::format("warning: the disk refused {} events: free some space on that of {}",
-                    Grouped(finished.storage_lost_count), recording.session.session_directory));
+                    FormatCount(finished.storage_lost_count), recording.session.session_directory));
   }
   if (options.quiet) return;
   if (finished.hook_state == "requested-but-silent") {
-    Say(fmt::format("recorded nothing of the program's GPU work as {}: it created no Vulkan instance", id));
+    Say(fmt::format("recorded no GPU work as {}: the program created no Vulkan instance", id));
     return;
   }
   std::string more;
   if (finished.live_process_count != 0) {
     more = fmt::format("; still recording {} of its processes", finished.live_process_count);
   } else if (options.gpu_hook && !finished.saw_gpu) {
-    more = "; none of them from a GPU interface";
+    more = ", no GPU work among them";
   }
   Say(fmt::format("recorded {} events ({} dropped) as {}{}; see: smeltr breakdown {}",
-                  Grouped(finished.event_count), Grouped(finished.dropped_count), id, more, id));
+                  FormatCount(finished.event_count), FormatCount(finished.dropped_count), id, more, id));
 }
 
 ipc::Finish MakeFinish(const Recording& recording, const ExitStatus& status) {
@@ -155,7 +151,14 @@ void Finish(const RecordOptions& options, Recording& recording, const ExitStatus
                     recording.session.short_id));
     return;
   }
-  const auto finished = recording.client.Call(MakeFinish(recording, status));
+  const ipc::Finish finish = MakeFinish(recording, status);
+  auto finished = recording.client.Call(finish);
+  if (!finished.has_value() && finished.error().code() == ErrorCode::kUnavailable) {
+    // The daemon died meanwhile. Its successor takes the session over with all that is still in the rings.
+    Say(fmt::format("warning: {}; trying again", finished.error().text()));
+    auto client = ConnectOrStart(recording.paths, options.daemon_program, "record");
+    finished = client.has_value() ? client->Call(finish) : std::unexpected(client.error());
+  }
   if (finished.has_value()) return ReportEnd(options, recording, *finished);
   Say(fmt::format("warning: {}: session {} may be incomplete", finished.error().text(),
                   recording.session.short_id));

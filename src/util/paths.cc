@@ -39,6 +39,9 @@ constexpr EnvironmentVariable kVariables[] = {
 // sun_path holds the terminating zero too.
 constexpr size_t kSocketPathLimit = sizeof(sockaddr_un::sun_path) - 1;
 
+// Two rings of the usual size. A container's /dev/shm may be smaller.
+constexpr uintmax_t kRingRoomBytes = 48U << 20;
+
 // f_type of tmpfs and ramfs, from linux/magic.h.
 constexpr uint32_t kTmpfs = 0x01021994;
 constexpr uint32_t kRamfs = 0x858458F6;
@@ -124,9 +127,14 @@ std::vector<fs::path> RingBaseCandidates(const Paths& paths) {
 Result<fs::path> MakeRingBase(const Paths& paths) {
   Result<fs::path> last = Fail(ErrorCode::kNotFound, "no directory for rings");
   for (fs::path& candidate : RingBaseCandidates(paths)) {
-    const auto made = MakePrivateDirectory(candidate);
-    if (made.has_value()) return std::move(candidate);
-    last = std::unexpected(made.error());
+    if (const auto made = MakePrivateDirectory(candidate); !made.has_value()) {
+      last = std::unexpected(made.error());
+      continue;
+    }
+    std::error_code error;
+    const fs::space_info space = fs::space(candidate, error);
+    last = std::move(candidate);
+    if (!error && space.available >= kRingRoomBytes) break;
   }
   return last;
 }

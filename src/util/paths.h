@@ -44,7 +44,7 @@ Result<Paths> ResolvePaths();
 // Where the ring directories of recordings go: candidates in order of preference, memory-backed ones first.
 // A daemon looks for leftovers in all of them, since its environment may differ from its predecessor's.
 std::vector<std::filesystem::path> RingBaseCandidates(const Paths& paths);
-// The first candidate that exists or can be made, private.
+// The first candidate that can be made private and has room for some rings; else the last one.
 Result<std::filesystem::path> MakeRingBase(const Paths& paths);
 
 // 16 hex digits.
