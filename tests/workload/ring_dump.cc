@@ -97,8 +97,8 @@ int main(int argc, char** argv) {
     while (reader.Drain(100'000, smeltr::Print).more) {
     }
     for (const auto& dropped : reader.TakeDropped()) {
-      std::printf("{\"kind\":\"dropped\",\"number\":%u,\"count\":%llu}\n", static_cast<unsigned>(dropped.kind),
-                  static_cast<unsigned long long>(dropped.count));
+      std::printf("{\"kind\":\"dropped\",\"number\":%u,\"count\":%llu}\n",
+                  static_cast<unsigned>(dropped.kind), static_cast<unsigned long long>(dropped.count));
     }
   }
   return 0;

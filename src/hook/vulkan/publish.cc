@@ -144,10 +144,13 @@ void Publisher::Publish(Queue& queue, const TrackedCb& cb, uint64_t seen_ns) {
 }
 
 void Publisher::PublishOps(const TrackedCb& cb, const Recording& recording, const Times& times) {
-  const std::span<const OpBoundary> boundaries =
-      times.sampled ? boundaries_.view() : std::span<const OpBoundary>{};
-  const auto merged = splitter_.Split(recording.ops.view(), boundaries,
-                                      times.span.end_ns - times.span.start_ns, device_.budget.price_ns());
+  const uint64_t span_ns = times.span.end_ns - times.span.start_ns;
+  if (!times.sampled) boundaries_.Clear();
+  if (!times.sampled && times.measured && recording.one_group()) {
+    boundaries_.Push({.op_count = static_cast<uint32_t>(recording.ops.size()), .ns = span_ns});
+  }
+  const auto merged =
+      splitter_.Split(recording.ops.view(), boundaries_.view(), span_ns, device_.budget.price_ns());
   size_t filled = 0;
   const auto flush = [&] {
     EmitAt(kApi, times.span.end_ns,

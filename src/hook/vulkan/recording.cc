@@ -46,6 +46,7 @@ void Clear(Recording& recording) {
   recording.points.Clear();
   recording.labels.Clear();
   recording.shape = 0;
+  recording.boundary_ops = recording.inner_boundaries = 0;
   recording.one_time = recording.simultaneous = recording.fresh_each_time = false;
   recording.may_time = recording.begun = recording.has_work = recording.sampled = false;
   recording.in_render_pass = false;
@@ -191,8 +192,17 @@ void Recorder::AfterOp(const Kernel& kernel, event::OpType type, uint32_t x, uin
 void Recorder::BeforeBarrier() {
   if (recording_ == nullptr) return;
   if (!recording_->has_work) return Begin();
-  recording_->shape = MixOp(recording_->shape, 1, 0, 0, 0);
+  NoteBoundary();
   if (recording_->sampled && !CurrentSettings().exact_ops) AddPoint(false);
+}
+
+void Recorder::NoteBoundary() {
+  Recording& recording = *recording_;
+  const auto ops = static_cast<uint32_t>(recording.ops.size());
+  recording.shape = MixOp(recording.shape, 1, 0, 0, 0);
+  if (ops == recording.boundary_ops) return;
+  recording.boundary_ops = ops;
+  ++recording.inner_boundaries;
 }
 
 void Recorder::BeforeRenderPass() {
@@ -204,6 +214,7 @@ void Recorder::BeforeRenderPass() {
 void Recorder::AfterRenderPass() {
   if (recording_ == nullptr) return;
   recording_->in_render_pass = false;
+  NoteBoundary();
   if (recording_->sampled) AddPoint(CurrentSettings().exact_ops);
 }
 
@@ -219,6 +230,7 @@ void Recorder::ExecuteSecondaries(uint32_t count, const VkCommandBuffer* seconda
       continue;
     }
     recording_->shape = MixOp(recording_->shape, executed.shape, 0, 0, 0);
+    recording_->inner_boundaries += executed.inner_boundaries;
   }
   if (CurrentSettings().exact_ops && !recording_->in_render_pass) AddPoint(true);
 }

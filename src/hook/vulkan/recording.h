@@ -30,8 +30,10 @@ struct Recording {
   Device* device = nullptr;
 
   PodArray<RecordedOp> ops;
-  PodArray<uint32_t> points;  // For each extra timestamp: how many ops came before it.
-  uint64_t shape = 0;         // Hash over ops and barriers, for comparing spans.
+  PodArray<uint32_t> points;      // For each extra timestamp: how many ops came before it.
+  uint64_t shape = 0;             // Hash over ops and barriers, for comparing spans.
+  uint32_t boundary_ops = 0;      // Ops before the last place where the program synchronised.
+  uint32_t inner_boundaries = 0;  // Such places between ops.
   uint32_t valid_bits = 0;
 
   QueryRange pair;
@@ -53,11 +55,15 @@ struct Recording {
 
   // --- runs ---
   std::atomic<uint32_t> runs{0};      // Submissions so far.
+  uint64_t last_submission = 0;       // The number of the last on its queue. Submitting thread.
   std::atomic<uint32_t> read_run{0};  // The last run whose queries were read.
   std::atomic_flag query_busy{};      // Someone reads or resets the queries.
   std::atomic<SavedRun*> saved{nullptr};
 
-  bool timed() const { return begun; }
+  // All ops may overlap: the pair of timestamps already says all there is to know about them.
+  bool one_group() const {
+    return inner_boundaries == 0 || (inner_boundaries == 1 && boundary_ops == ops.size());
+  }
 };
 
 // The state of a command buffer, or nullptr for one the layer never saw. Caches per thread.
@@ -96,6 +102,7 @@ class Recorder {
 
  private:
   void Begin();
+  void NoteBoundary();
   // A timestamp inside, if the budget has it.
   void AddPoint(bool exact);
 

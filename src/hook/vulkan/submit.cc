@@ -129,8 +129,10 @@ class Submission {
       if (!recording.fresh_each_time) {
         Skip(kApi, event::SkipReason::kReusedRecording, "no per-op timestamps in recordings submitted again");
       }
-      PrepareRerun(recording, completed_ == queue_.tracker.next_submission() - 1);
+      // The program knows its last run to be complete. If nothing was submitted since, all is.
+      PrepareRerun(recording, recording.last_submission == queue_.tracker.last_submission());
     }
+    recording.last_submission = number();
     return earlier + 1;
   }
 
