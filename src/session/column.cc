@@ -35,70 +35,75 @@ bool AllEqual(std::span<const uint64_t> values) {
          std::memcmp(values.data(), values.data() + 1, (values.size() - 1) * sizeof(uint64_t)) == 0;
 }
 
-void WritePlanes(std::span<const uint64_t> values, unsigned width, std::byte* out) {
-  for (unsigned plane = 0; plane < width; ++plane) {
-    const unsigned shift = plane * 8;
-    for (size_t i = 0; i < values.size(); ++i) out[i] = static_cast<std::byte>(values[i] >> shift);
-    out += values.size();
-  }
+void WritePlane(std::span<const uint64_t> values, unsigned plane, std::span<std::byte> bytes) {
+  const unsigned shift = plane * 8;
+  for (size_t i = 0; i < values.size(); ++i) bytes[i] = static_cast<std::byte>(values[i] >> shift);
 }
 
 template <unsigned kWidth>
-void ReadPlanes(const std::byte* planes, size_t stride, std::span<uint64_t> values) {
+void ReadPlanes(const ColumnCursor::Planes& planes, size_t position, std::span<uint64_t> values) {
+  std::array<const std::byte*, kWidth> from;
+  for (unsigned plane = 0; plane < kWidth; ++plane) from[plane] = planes[plane] + position;
   for (size_t i = 0; i < values.size(); ++i) {
     uint64_t value = 0;
     for (unsigned plane = 0; plane < kWidth; ++plane) {
-      value |= static_cast<uint64_t>(planes[plane * stride + i]) << (plane * 8);
+      value |= static_cast<uint64_t>(from[plane][i]) << (plane * 8);
     }
     values[i] = value;
   }
 }
 
-void ReadPlanes(unsigned width, const std::byte* planes, size_t stride, std::span<uint64_t> values) {
+void ReadPlanes(unsigned width, const ColumnCursor::Planes& planes, size_t position,
+                std::span<uint64_t> values) {
   switch (width) {
     case 1:
-      return ReadPlanes<1>(planes, stride, values);
+      return ReadPlanes<1>(planes, position, values);
     case 2:
-      return ReadPlanes<2>(planes, stride, values);
+      return ReadPlanes<2>(planes, position, values);
     case 3:
-      return ReadPlanes<3>(planes, stride, values);
+      return ReadPlanes<3>(planes, position, values);
     case 4:
-      return ReadPlanes<4>(planes, stride, values);
+      return ReadPlanes<4>(planes, position, values);
     case 5:
-      return ReadPlanes<5>(planes, stride, values);
+      return ReadPlanes<5>(planes, position, values);
     case 6:
-      return ReadPlanes<6>(planes, stride, values);
+      return ReadPlanes<6>(planes, position, values);
     case 7:
-      return ReadPlanes<7>(planes, stride, values);
+      return ReadPlanes<7>(planes, position, values);
     case 8:
-      return ReadPlanes<8>(planes, stride, values);
+      return ReadPlanes<8>(planes, position, values);
     default:
-      return;  // Open() let no other width in.
+      std::ranges::fill(values, 0);
   }
 }
 
-void PutPlanes(std::span<const uint64_t> values, unsigned width, size_t form_position, Compressor& compressor,
-               ByteBuffer& scratch, ByteBuffer& out) {
+void PutPlanes(std::span<const uint64_t> values, unsigned width, Compressor& compressor, ByteBuffer& scratch,
+               ByteBuffer& out) {
+  out.Put(static_cast<uint8_t>(width));
+  const size_t mask_position = out.size();
+  out.Put(uint8_t{0});
+  uint8_t compressed = 0;
   scratch.Clear();
-  const std::span<std::byte> planes = scratch.Extend(values.size() * width);
-  WritePlanes(values, width, planes.data());
-  // The frame's length stands before it and is known after it.
-  const size_t length_position = out.size();
-  out.Put(uint32_t{0});
-  if (compressor.Compress(planes, out)) {
-    const size_t length = out.size() - length_position - sizeof(uint32_t);
-    out.PutAt(length_position, static_cast<uint32_t>(length));
-    out.data()[form_position] |= std::byte{kFormCompressed};
-  } else {
-    out.Shrink(length_position);
-    out.PutBytes(planes);
+  const std::span<std::byte> bytes = scratch.Extend(values.size());
+  for (unsigned plane = 0; plane < width; ++plane) {
+    WritePlane(values, plane, bytes);
+    // The frame's length stands before it and is known after it.
+    const size_t length_position = out.size();
+    out.Put(uint32_t{0});
+    if (compressor.Compress(bytes, out)) {
+      out.PutAt(length_position, static_cast<uint32_t>(out.size() - length_position - sizeof(uint32_t)));
+      compressed = static_cast<uint8_t>(compressed | 1U << plane);
+    } else {
+      out.Shrink(length_position);
+      out.PutBytes(bytes);
+    }
   }
+  out.PutAt(mask_position, compressed);
 }
 
 }  // namespace
 
 void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, ByteBuffer& scratch, ByteBuffer& out) {
-  const size_t form_position = out.size();
   if (AllEqual(values)) {
     out.Put(Transform::kConstant);
     out.PutVarint(values.empty() ? 0 : values[0]);
@@ -111,17 +116,15 @@ void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, ByteBuffer
     plain.Add(values[i]);
     steps.Add(Step(values[i], values[i - 1]));
   }
-  bool delta = steps.width() < plain.width();
-  if (steps.width() == plain.width() || (steps.width() != 0 && !delta)) {
-    delta = SampledBits(values.size(), [&](size_t i) { return Step(values[i], values[i - 1]) - steps.min; }) <
-            SampledBits(values.size(), [&](size_t i) { return values[i] - plain.min; });
-  }
+  const bool delta =
+      steps.width() == 0 || SampledBits(values.size(), [&](size_t i) {
+                              return Step(values[i], values[i - 1]) - steps.min;
+                            }) < SampledBits(values.size(), [&](size_t i) { return values[i] - plain.min; });
   if (!delta) {
     for (uint64_t& value : values) value -= plain.min;
     out.Put(Transform::kPlain);
     out.PutVarint(plain.min);
-    out.Put(static_cast<uint8_t>(plain.width()));
-    PutPlanes(values, plain.width(), form_position, compressor, scratch, out);
+    PutPlanes(values, plain.width(), compressor, scratch, out);
     return;
   }
   out.Put(Transform::kDelta);
@@ -130,42 +133,45 @@ void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, ByteBuffer
   for (size_t i = values.size() - 1; i > 0; --i) values[i] = Step(values[i], values[i - 1]) - steps.min;
   values[0] = 0;
   out.PutVarint(steps.min);
-  out.Put(static_cast<uint8_t>(steps.width()));
-  PutPlanes(values, steps.width(), form_position, compressor, scratch, out);
+  PutPlanes(values, steps.width(), compressor, scratch, out);
 }
 
-std::span<std::byte> ColumnCursor::Storage(size_t size) {
-  if (size > storage_bytes_) {
-    storage_ = std::make_unique_for_overwrite<std::byte[]>(size);
-    storage_bytes_ = size;
+std::span<std::byte> ColumnCursor::Storage(size_t plane, size_t size) {
+  if (storage_.size() <= plane) storage_.resize(plane + 1);
+  Plane& storage = storage_[plane];
+  if (size > storage.size) {
+    storage.bytes = std::make_unique_for_overwrite<std::byte[]>(size);
+    storage.size = size;
   }
-  return {storage_.get(), size};
+  return {storage.bytes.get(), size};
 }
 
 bool ColumnCursor::Open(ByteReader& in, size_t count, Decompressor& decompressor) {
-  const auto form = in.Load<uint8_t>();
-  transform_ = static_cast<Transform>(form & kTransformMask);
+  transform_ = in.Load<Transform>();
   base_ = in.LoadVarint();
   count_ = count;
   position_ = 0;
   width_ = 0;
   min_step_ = 0;
   previous_ = base_;
-  planes_ = nullptr;
   if (transform_ == Transform::kConstant) return in.ok();
   if (transform_ != Transform::kPlain && transform_ != Transform::kDelta) return false;
   if (transform_ == Transform::kDelta) min_step_ = in.LoadVarint();
-  width_ = in.Load<uint8_t>();
-  if (!in.ok() || width_ > 8 || count == 0) return false;
-  const size_t raw_bytes = count_ * width_;
-  if ((form & kFormCompressed) == 0) {
-    planes_ = in.Take(raw_bytes).data();
-    return in.ok();
+  const auto width = in.Load<uint8_t>();
+  const auto compressed = in.Load<uint8_t>();
+  if (!in.ok() || width > planes_.size()) return false;
+  width_ = width;
+  for (unsigned plane = 0; plane < width; ++plane) {
+    if ((compressed >> plane & 1) == 0) {
+      planes_[plane] = in.Take(count).data();
+      continue;
+    }
+    const std::span<const std::byte> frame = in.Take(in.Load<uint32_t>());
+    const std::span<std::byte> bytes = Storage(plane, count);
+    planes_[plane] = bytes.data();
+    if (!in.ok() || !decompressor.Decompress(frame, bytes)) return false;
   }
-  const std::span<const std::byte> frame = in.Take(in.Load<uint32_t>());
-  const std::span<std::byte> raw = Storage(raw_bytes);
-  planes_ = raw.data();
-  return in.ok() && decompressor.Decompress(frame, raw);
+  return in.ok();
 }
 
 void ColumnCursor::Next(std::span<uint64_t> values) {
@@ -175,11 +181,7 @@ void ColumnCursor::Next(std::span<uint64_t> values) {
   }
   const std::span<uint64_t> stored = values.first(std::min(values.size(), count_ - position_));
   std::ranges::fill(values.subspan(stored.size()), 0);
-  if (width_ == 0) {
-    std::ranges::fill(stored, 0);
-  } else {
-    ReadPlanes(width_, planes_ + position_, count_, stored);
-  }
+  ReadPlanes(width_, planes_, position_, stored);
   position_ += stored.size();
   if (transform_ == Transform::kPlain) {
     for (uint64_t& value : stored) value += base_;

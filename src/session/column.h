@@ -1,9 +1,11 @@
 // One column of numbers, to bytes and back.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "session/byte_buffer.h"
 #include "session/compress.h"
@@ -11,8 +13,8 @@
 
 namespace smeltr::session {
 
-// Appends the column's bytes: form, base, and what the transform needs. `values` is used as scratch.
-// What the column holds (ColumnType) and its length stand before it, see block_writer.
+// Appends the column's bytes: transform, base, and what the transform needs. `values` is used as scratch.
+// What the column holds (ColumnType) and its length stand before it: block_builder.cc puts them there.
 void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, ByteBuffer& scratch, ByteBuffer& out);
 
 // Reads a column in pieces. Trusts nothing: Open() says false, and everything after it is memory-safe.
@@ -27,20 +29,25 @@ class ColumnCursor {
   // The next values.size() values; zeros past the end.
   void Next(std::span<uint64_t> values);
 
+  // Byte 0 of all values, byte 1 of all values ... Each points into the input or into storage_.
+  using Planes = std::array<const std::byte*, sizeof(uint64_t)>;
+
  private:
-  std::span<std::byte> Storage(size_t size);
+  struct Plane {
+    std::unique_ptr<std::byte[]> bytes;
+    size_t size = 0;
+  };
+  std::span<std::byte> Storage(size_t plane, size_t size);
 
   Transform transform_ = Transform::kConstant;
-  uint8_t width_ = 0;
+  unsigned width_ = 0;
   uint64_t base_ = 0;
   uint64_t min_step_ = 0;
   uint64_t previous_ = 0;
   size_t count_ = 0;
   size_t position_ = 0;
-  // Byte 0 of all values, then byte 1 of all values ...; points into the input or into storage_.
-  const std::byte* planes_ = nullptr;
-  std::unique_ptr<std::byte[]> storage_;
-  size_t storage_bytes_ = 0;
+  Planes planes_{};
+  std::vector<Plane> storage_;  // Kept from column to column.
 };
 
 }  // namespace smeltr::session

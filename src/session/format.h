@@ -37,14 +37,16 @@ inline constexpr uint8_t kBlockOpaque = 1;
 // What a column holds. Readers skip columns of types they do not know.
 enum class ColumnType : uint8_t { kInteger = 1, kDouble = 2, kText = 3, kList = 4 };
 
-// How the numbers of a column are stored (low bits of its form byte).
+// How the numbers of a column are stored: a transform, then the results in planes. Plane 0 is the lowest
+// byte of all of them, one after the other, and so on; each plane is a zstd frame where that is smaller.
 enum class Transform : uint8_t {
-  kConstant = 0,  // Every value is `base`.
-  kPlain = 1,     // value - base, `width` bytes each.
-  kDelta = 2,     // zigzag(value - previous) - min_step, `width` bytes each; `base` stands before the first.
+  kConstant = 0,  // Every value is `base`. No planes.
+  kPlain = 1,     // value - base
+  kDelta = 2,     // zigzag(value - previous) - min_step; `base` stands before the first value.
 };
-inline constexpr uint8_t kTransformMask = 0x03;
-inline constexpr uint8_t kFormCompressed = 0x04;  // The bytes are one zstd frame.
+
+// How the characters of a chunk's texts are stored.
+enum class TextForm : uint8_t { kPlain = 0, kCompressed = 1 };
 
 // Limits that bound what a reader allocates, whatever a file says. Writers seal well before them.
 inline constexpr uint32_t kMaxChunkEvents = 1U << 17;

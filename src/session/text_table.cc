@@ -54,9 +54,9 @@ void TextTable::Encode(Compressor& compressor, ByteBuffer& scratch, ByteBuffer& 
   std::ranges::transform(entries_, lengths.begin(), [](const Entry& entry) { return entry.length; });
   EncodeColumn(lengths, compressor, scratch, out);
   const size_t form_position = out.size();
-  out.Put(uint8_t{0});
+  out.Put(TextForm::kPlain);
   if (compressor.Compress(std::as_bytes(std::span(bytes_)), out)) {
-    out.data()[form_position] = std::byte{kFormCompressed};
+    out.PutAt(form_position, TextForm::kCompressed);
   } else {
     out.PutBytes(std::as_bytes(std::span(bytes_)));
   }
@@ -83,15 +83,15 @@ bool StoredTexts::Decode(std::span<const std::byte> bytes, uint32_t count, Decom
     if (length > kMaxTextTableBytes - total) return false;
     total += length;
   }
-  const auto form = in.Load<uint8_t>();
+  const auto form = in.Load<TextForm>();
   const std::span<const std::byte> stored = in.Take(in.remaining());
   if (!in.ok()) return false;
-  if ((form & kFormCompressed) == 0) {
+  if (form == TextForm::kPlain) {
     if (stored.size() != total) return false;
     bytes_.assign(stored.begin(), stored.end());
   } else {
     bytes_.resize(total);
-    if (!decompressor.Decompress(stored, bytes_)) return false;
+    if (form != TextForm::kCompressed || !decompressor.Decompress(stored, bytes_)) return false;
   }
   texts_.reserve(count);
   const auto* next = reinterpret_cast<const char*>(bytes_.data());
