@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "event/event.h"
@@ -25,18 +26,17 @@ class EventSource {
   virtual TimeRange range() const = 0;
 };
 
-// The reader must outlive this.
+// A recording that a new daemon took over continues in another file: a session has one reader a file.
+// The readers must outlive this.
 class SessionSource final : public EventSource {
  public:
-  explicit SessionSource(const session::Reader& reader) : reader_(reader) {}
+  explicit SessionSource(std::span<const session::Reader> readers) : readers_(readers) {}
   void ForEach(const std::vector<event::Kind>& kinds,
-               const std::function<void(const event::Event&)>& visit) const override {
-    reader_.ForEach(kinds, visit);
-  }
-  TimeRange range() const override { return {reader_.summary().min_ts_ns, reader_.summary().max_ts_ns}; }
+               const std::function<void(const event::Event&)>& visit) const override;
+  TimeRange range() const override;
 
  private:
-  const session::Reader& reader_;
+  std::span<const session::Reader> readers_;
 };
 
 }  // namespace smeltr::analysis

@@ -12,7 +12,9 @@ namespace smeltr::faces::cli {
 // How text may look. Plain (no colour) when not a terminal, with NO_COLOR set, or TERM=dumb.
 struct Style {
   bool colour = false;
-  size_t width = 80;  // Columns; tables stay within it where their content allows.
+  // Columns that output stays within where its content allows: $COLUMNS, else the terminal's; unlimited
+  // (nothing is cut) when not a terminal.
+  size_t width = 80;
 };
 
 Style StyleOf(std::FILE* stream);

@@ -1,0 +1,25 @@
+#include "analysis/event_source.h"
+
+#include <algorithm>
+
+namespace smeltr::analysis {
+
+void SessionSource::ForEach(const std::vector<event::Kind>& kinds,
+                            const std::function<void(const event::Event&)>& visit) const {
+  for (const session::Reader& reader : readers_) reader.ForEach(kinds, visit);
+}
+
+TimeRange SessionSource::range() const {
+  TimeRange range;
+  bool first = true;
+  for (const session::Reader& reader : readers_) {
+    const session::Summary& summary = reader.summary();
+    if (summary.event_count == 0) continue;
+    range.begin_ns = first ? summary.min_ts_ns : std::min(range.begin_ns, summary.min_ts_ns);
+    range.end_ns = std::max(range.end_ns, summary.max_ts_ns);
+    first = false;
+  }
+  return range;
+}
+
+}  // namespace smeltr::analysis

@@ -1,0 +1,26 @@
+// Answers as JSON: one documented shape each (docs/usage.md), used by every face. Keys are stable; times
+// are integers in ns, shares are per cent as numbers. Pretty-printed, with a newline at the end.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/breakdown.h"
+#include "analysis/overview.h"
+#include "faces/opened_session.h"
+
+namespace smeltr::faces {
+
+struct BreakdownView {
+  analysis::TreeLimits limits{};
+  bool ops = true;
+  std::optional<analysis::GroupBy> flat_ops{};  // Set: adds the flat list `ops` of the whole tree.
+};
+
+std::string BreakdownJson(const OpenedSession& session, const analysis::Breakdown& breakdown,
+                          const BreakdownView& view);
+std::string SessionsJson(const std::vector<OpenedSession>& sessions);
+std::string SessionJson(const OpenedSession& session, const analysis::Overview& overview);
+
+}  // namespace smeltr::faces

@@ -1,0 +1,178 @@
+#include "faces/opened_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "util/format.h"
+#include "util/process.h"
+
+namespace smeltr::faces {
+namespace {
+
+// A daemon writes to an open session at least this often while anything happens.
+constexpr auto kRecently = std::chrono::seconds(5);
+
+bool ProcessRuns(const session::Metadata& metadata) {
+  if (metadata.root_pid == 0 || metadata.boot_id != BootId()) return false;
+  const auto facts = ReadProcessFacts(static_cast<pid_t>(metadata.root_pid));
+  if (!facts.has_value() || facts->state == 'Z' || facts->state == 'X') return false;
+  return metadata.root_start_time_ticks == 0 || facts->start_time_ticks == metadata.root_start_time_ticks;
+}
+
+bool ChangedRecently(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto changed = std::filesystem::last_write_time(file, error);
+  return !error && std::filesystem::file_time_type::clock::now() - changed < kRecently;
+}
+
+SessionState StateOf(const session::StoredSession& stored) {
+  const session::Metadata& metadata = stored.metadata;
+  if (metadata.end_reason == "recovered") return SessionState::kRecovered;
+  if (!metadata.end_reason.empty() || !metadata.ended_rfc3339.empty()) return SessionState::kEnded;
+  const bool live = ProcessRuns(metadata) || ChangedRecently(stored.directory / session::kEventsFile);
+  return live ? SessionState::kLive : SessionState::kCutOff;
+}
+
+std::string Quoted(const std::string& argument) {
+  const bool plain =
+      !argument.empty() && argument.find_first_of(" \t\n\"'\\$`*?[]{}();&|<>#~!") == std::string::npos;
+  if (plain) return argument;
+  std::string quoted = "'";
+  for (const char c : argument) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::string_view Name(SessionState state) {
+  switch (state) {
+    case SessionState::kLive:
+      return "live";
+    case SessionState::kEnded:
+      return "ended";
+    case SessionState::kRecovered:
+      return "recovered";
+    case SessionState::kCutOff:
+      return "cut off";
+  }
+  return "unknown";
+}
+
+uint64_t OpenedSession::event_count() const {
+  uint64_t count = 0;
+  for (const session::Reader& reader : readers) count += reader.summary().event_count;
+  return count;
+}
+
+uint64_t OpenedSession::file_bytes() const {
+  uint64_t bytes = 0;
+  for (const session::Reader& reader : readers) bytes += reader.summary().file_bytes;
+  return bytes;
+}
+
+uint64_t OpenedSession::duration_ns() const {
+  uint64_t begin_ns = ~uint64_t{0};
+  uint64_t end_ns = 0;
+  for (const session::Reader& reader : readers) {
+    if (reader.summary().event_count == 0) continue;
+    begin_ns = std::min(begin_ns, reader.summary().min_ts_ns);
+    end_ns = std::max(end_ns, reader.summary().max_ts_ns);
+  }
+  return end_ns > begin_ns ? end_ns - begin_ns : 0;
+}
+
+session::Damage OpenedSession::damage() const {
+  session::Damage all;
+  for (const session::Reader& reader : readers) {
+    const session::Damage one = reader.damage();
+    all.skipped_bytes += one.skipped_bytes;
+    all.skipped_chunks += one.skipped_chunks;
+    all.torn_tail |= one.torn_tail;
+    all.no_footer |= one.no_footer;
+    all.unknown_kind_events += one.unknown_kind_events;
+  }
+  return all;
+}
+
+std::vector<session::KindCount> OpenedSession::counts() const {
+  std::map<std::pair<event::Kind, event::Api>, uint64_t> sums;
+  for (const session::Reader& reader : readers) {
+    for (const session::KindCount& one : reader.summary().counts) sums[{one.kind, one.api}] += one.count;
+  }
+  std::vector<session::KindCount> counts;
+  counts.reserve(sums.size());
+  for (const auto& [key, count] : sums) counts.push_back({key.second, key.first, count});
+  return counts;
+}
+
+OpenedSession OpenSession(session::StoredSession stored) {
+  OpenedSession opened;
+  opened.state = StateOf(stored);
+  opened.stored = std::move(stored);
+  std::filesystem::path file = opened.stored.directory / session::kEventsFile;
+  for (int number = 1;; ++number) {
+    auto reader = session::Reader::Open(file);
+    if (reader.has_value()) {
+      opened.readers.push_back(std::move(*reader));
+    } else if (number == 1 || reader.error().code() != ErrorCode::kNotFound) {
+      opened.problems.emplace_back(reader.error().text());
+    }
+    file = opened.stored.directory / fmt::format("events-{}.smlt", number);
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) break;
+  }
+  return opened;
+}
+
+Result<OpenedSession> ChooseSession(const std::filesystem::path& sessions_directory,
+                                    const SessionChoice& choice) {
+  if (choice.last && !choice.reference.empty()) {
+    return Fail(ErrorCode::kInvalidArgument, "give either a session or --last, not both");
+  }
+  if (choice.reference.empty() && !choice.last && !choice.default_to_last) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "which session? Give its id or name, or --last; `smeltr sessions ls` lists them");
+  }
+  auto found = choice.reference.empty() ? session::ResolveLast(sessions_directory, choice.include_ambient)
+                                        : session::Resolve(sessions_directory, choice.reference);
+  if (!found.has_value()) return std::unexpected(found.error());
+  return OpenSession(std::move(*found));
+}
+
+LostCounts LostEvents(const OpenedSession& session, const analysis::CaptureLoss& loss) {
+  // Events and metadata tell of the same losses; while a session is open only the events do, and an event
+  // that tells of a loss may itself be lost.
+  uint64_t in_metadata = 0;
+  for (const auto& [kind, count] : session.stored.metadata.dropped_counts) in_metadata += count;
+  return {std::max(in_metadata, loss.dropped_count),
+          std::max(session.stored.metadata.storage_lost_count, loss.storage_lost_count)};
+}
+
+std::string ExitText(const session::Metadata& metadata) {
+  const char* const core = metadata.core_dumped ? " (core dumped)" : "";
+  if (metadata.term_signal) return SignalName(*metadata.term_signal) + core;
+  if (metadata.exit_code) return fmt::format("exit {}{}", *metadata.exit_code, core);
+  return {};
+}
+
+std::string CommandText(const session::Metadata& metadata) {
+  if (metadata.argv.empty()) {
+    if (metadata.kind == session::SessionKind::kAmbient) return "(ambient)";
+    return metadata.kind == session::SessionKind::kPostMortem ? "(post-mortem)" : "";
+  }
+  std::string text;
+  for (const std::string& argument : metadata.argv) text += (text.empty() ? "" : " ") + Quoted(argument);
+  return text;
+}
+
+}  // namespace smeltr::faces

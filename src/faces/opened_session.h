@@ -1,0 +1,65 @@
+// A session found by reference and opened for reading: its metadata, its event files and how it stands.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/timeline.h"
+#include "base/result.h"
+#include "session/reader.h"
+#include "session/store.h"
+
+namespace smeltr::faces {
+
+enum class SessionState : uint8_t {
+  kLive,       // Still being recorded.
+  kEnded,      // Closed by the daemon that recorded it.
+  kRecovered,  // Its daemon died; a later one closed it.
+  kCutOff,     // Its daemon died, and nobody has closed it.
+};
+// "live", "ended", "recovered", "cut off".
+std::string_view Name(SessionState state);
+
+struct OpenedSession {
+  session::StoredSession stored;
+  SessionState state = SessionState::kEnded;
+  std::vector<session::Reader> readers;  // One a file: events.smlt, events-1.smlt ...
+  std::vector<std::string> problems;     // Files that could not be opened, in words.
+
+  uint64_t event_count() const;
+  uint64_t file_bytes() const;
+  uint64_t duration_ns() const;  // First to last event.
+  session::Damage damage() const;
+  std::vector<session::KindCount> counts() const;  // By kind, then api.
+};
+
+// Opens all event files. Those that cannot be read become problems, not failures: the metadata remains.
+OpenedSession OpenSession(session::StoredSession stored);
+
+struct SessionChoice {
+  std::string reference;
+  bool last = false;
+  bool include_ambient = false;
+  bool default_to_last = false;  // No reference and no --last means the last.
+};
+// Finds and opens it. kInvalidArgument when the choice itself makes no sense; an explicit error when there
+// are no sessions at all.
+Result<OpenedSession> ChooseSession(const std::filesystem::path& sessions_directory,
+                                    const SessionChoice& choice);
+
+// What was lost on the way, by what events and metadata tell together.
+struct LostCounts {
+  uint64_t dropped = 0;  // Rings and sidecars were full.
+  uint64_t storage = 0;  // The disk would not take them.
+};
+LostCounts LostEvents(const OpenedSession& session, const analysis::CaptureLoss& loss);
+
+// How the recorded program ended: "exit 0", "SIGSEGV (core dumped)", "" while unknown.
+std::string ExitText(const session::Metadata& metadata);
+// The recorded command, or the name of the session's kind; quoted where needed.
+std::string CommandText(const session::Metadata& metadata);
+
+}  // namespace smeltr::faces
