@@ -94,7 +94,8 @@ uint32_t HashOf(std::string_view text) {
   };
   for (size_t at = 0; at + 8 < text.size(); at += 8) mix(Load<uint64_t>(text.data() + at));
   mix(TailWord(text.data(), text.size()));
-  return static_cast<uint32_t>(hash);
+  // The upper half of a product depends on every bit; slots are chosen by the lowest bits of this.
+  return static_cast<uint32_t>(hash * kMultiplier >> 32);
 }
 
 bool Equal(const char* a, const char* b, size_t size) {
