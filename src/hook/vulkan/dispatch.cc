@@ -15,10 +15,12 @@ void DeviceTable::Load(VkDevice device, PFN_vkGetDeviceProcAddr next) {
 #include "hook/vulkan/functions.def"
 }
 
-void InstanceTable::Load(VkInstance instance, PFN_vkGetInstanceProcAddr next) {
+void InstanceTable::Load(VkInstance instance, uint32_t api_version, PFN_vkGetInstanceProcAddr next) {
   GetInstanceProcAddr = next;
   const auto load = [&](auto& member, const char* name, const char* alias) {
     using Function = std::remove_reference_t<decltype(member)>;
+    // The name a 1.0 program would have to use; a chain may well answer for the other, too.
+    if (api_version < VK_API_VERSION_1_1 && alias != nullptr) name = alias;
     member = reinterpret_cast<Function>(next(instance, name));
     if (member == nullptr && alias != nullptr) member = reinterpret_cast<Function>(next(instance, alias));
   };

@@ -30,7 +30,7 @@ struct InstanceTable {
   PFN_vkGetPhysicalDeviceQueueFamilyProperties GetPhysicalDeviceQueueFamilyProperties = nullptr;
   PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT GetPhysicalDeviceCalibrateableTimeDomainsEXT = nullptr;
 
-  void Load(VkInstance instance, PFN_vkGetInstanceProcAddr next);
+  void Load(VkInstance instance, uint32_t api_version, PFN_vkGetInstanceProcAddr next);
 };
 
 }  // namespace smeltr::hook::vulkan

@@ -95,7 +95,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info,
     return result;
   }
   instance->handle = *handle;
-  instance->next.Load(*handle, next);
+  instance->next.Load(*handle, instance->api_version, next);
   delete Instances().Insert(DispatchKey(*handle), instance);
   return result;
 }
