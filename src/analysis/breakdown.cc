@@ -40,7 +40,7 @@ class Accumulator {
         breakdown_(breakdown),
         timeline_(Timeline::Build(source)),
         attributions_(Attribute(timeline_)),
-        tree_(timeline_, options.per_call, breakdown),
+        tree_(timeline_, options, breakdown),
         settled_(timeline_.cbs().size()) {
     source.ForEach({event::Kind::kCbOps}, [&](const event::Event& event) {
       OnOps(event.envelope.pid, std::get<event::CbOps>(event.payload));

@@ -31,8 +31,13 @@ struct FieldFilter {
 // "key=value", both trimmed.
 Result<FieldFilter> ParseFieldFilter(std::string_view text);
 
+// Calls at one place of the tree with more different sets of fields than this are one node all the same:
+// a step counter would otherwise tear the tree into as many copies as there are steps.
+inline constexpr uint32_t kMaxFieldSets = 8;
+
 struct BreakdownOptions {
-  bool per_call = false;  // One node a call, instead of one for all calls with the same path and fields.
+  bool per_call = false;   // One node a call, instead of one for all calls with the same path and fields.
+  bool by_fields = false;  // No limit of kMaxFieldSets. Filters imply it.
   GroupBy group_by = GroupBy::kName;
   std::vector<FieldFilter> filters{};  // All must match; a match keeps its whole subtree.
 };
@@ -40,7 +45,8 @@ struct BreakdownOptions {
 struct Node {
   std::string qualname;
   std::string class_name;
-  std::vector<Field> fields;
+  std::vector<Field> fields;               // Those that all its calls share.
+  std::vector<std::string> varied_fields;  // Keys whose values differ between its calls.
   uint32_t parent = kNone;
   uint32_t depth = 0;  // Root 0.
   uint64_t calls = 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "util/format.h"
 
 namespace smeltr::analysis {
@@ -78,6 +80,17 @@ void AddCbNotices(Breakdown& breakdown) {
   }
 }
 
+void AddMergedFields(Breakdown& breakdown) {
+  const auto merged = std::find_if(breakdown.nodes.begin(), breakdown.nodes.end(),
+                                   [](const Node& node) { return !node.varied_fields.empty(); });
+  if (merged == breakdown.nodes.end()) return;
+  breakdown.notices.push_back(
+      {"fields_merged",
+       fmt::format("`=*` marks scopes merged over more than {} sets of fields, such as {}: --by-fields "
+                   "keeps them apart, --field {}=VALUE picks one.",
+                   kMaxFieldSets, Printable(merged->qualname), Printable(merged->varied_fields.front()))});
+}
+
 void AddSkips(Breakdown& breakdown) {
   for (const Skip& skip : breakdown.loss.skips) {
     const std::string detail = skip.detail.empty() ? "" : fmt::format(" ({})", Printable(skip.detail));
@@ -94,6 +107,7 @@ void AddNotices(const Timeline& timeline, Breakdown& breakdown) {
   AddScopeNotices(timeline, breakdown);
   AddTimeNotices(breakdown);
   AddCbNotices(breakdown);
+  AddMergedFields(breakdown);
   AddSkips(breakdown);
 }
 

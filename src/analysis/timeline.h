@@ -155,6 +155,8 @@ struct Field {
   event::AttributeType type = event::AttributeType::kString;
   uint64_t bits = 0;  // Bool, int64 or double.
   std::string text;
+
+  friend bool operator==(const Field&, const Field&) = default;
 };
 std::vector<Field> DecodeFields(std::string_view encoded);
 

@@ -9,8 +9,6 @@
 namespace smeltr::analysis {
 namespace {
 
-constexpr uint32_t kVisiting = kNone - 1;
-
 uint64_t Pair(uint32_t high, uint32_t low) { return static_cast<uint64_t>(high) << 32 | low; }
 
 template <typename T>
@@ -69,11 +67,85 @@ void ClearOwn(Node& node) {
 
 }  // namespace
 
-ScopeTree::ScopeTree(const Timeline& timeline, bool per_call, Breakdown& breakdown)
-    : timeline_(timeline),
-      per_call_(per_call),
-      breakdown_(breakdown),
-      node_of_(timeline.scopes().size(), kNone) {
+template <typename F>
+uint32_t ScopeWalk::Resolve(uint32_t scope, uint32_t root, F&& place) {
+  // Up to the first ancestor that has a place already, or to the root; then down again, making places.
+  uint32_t parent_place = root;
+  for (uint32_t at = scope; at != kNone; at = timeline_.scopes()[at].parent) {
+    if (place_of_[at] == kVisiting || !timeline_.scopes()[at].entered) {
+      ++lost_parents_;
+      break;
+    }
+    if (place_of_[at] != kNone) {
+      parent_place = place_of_[at];
+      break;
+    }
+    place_of_[at] = kVisiting;
+    path_.push_back(at);
+  }
+  for (; !path_.empty(); path_.pop_back()) {
+    parent_place = place(path_.back(), parent_place);
+    place_of_[path_.back()] = parent_place;
+  }
+  return parent_place;
+}
+
+FieldSets::FieldSets(const Timeline& timeline) : walk_(timeline), places_(1) {
+  KeyIndex place_of_key;  // (parent place, qualname) -> place
+  KeyIndex seen;          // (place, fields)
+  std::vector<uint32_t> depth{0};
+  const auto place = [&](uint32_t number, uint32_t parent) {
+    if (depth[parent] == kMaxTreeDepth) return parent;
+    const Scope& scope = timeline.scopes()[number];
+    uint32_t& found = place_of_key[Pair(parent, scope.qualname)];
+    if (found == kNone) {
+      found = static_cast<uint32_t>(places_.size());
+      places_.emplace_back();
+      depth.push_back(depth[parent] + 1);
+    }
+    const uint32_t at = found;
+    uint32_t& set = seen[Pair(at, scope.fields)];
+    if (set == kNone) {
+      set = 0;
+      Note(places_[at], DecodeFields(timeline.texts()[scope.fields]));
+    }
+    return at;
+  };
+  for (uint32_t i = 0; i < timeline.scopes().size(); ++i) {
+    if (timeline.scopes()[i].entered) walk_.Resolve(i, 0, place);
+  }
+}
+
+void FieldSets::Note(Place& place, std::vector<Field> fields) {
+  if (place.sets++ == 0) {
+    place.shared = std::move(fields);
+    return;
+  }
+  const auto vary = [&](const std::string& key) {
+    const auto at = std::lower_bound(place.varied.begin(), place.varied.end(), key);
+    if (at == place.varied.end() || *at != key) place.varied.insert(at, key);
+  };
+  std::erase_if(place.shared, [&](const Field& shared) {
+    const bool same = std::find(fields.begin(), fields.end(), shared) != fields.end();
+    if (!same) vary(shared.key);
+    return !same;
+  });
+  for (const Field& field : fields) {
+    if (std::find(place.shared.begin(), place.shared.end(), field) == place.shared.end()) vary(field.key);
+  }
+}
+
+bool FieldSets::TooMany(uint32_t scope) const { return places_[walk_.PlaceOf(scope)].sets > kMaxFieldSets; }
+const std::vector<Field>& FieldSets::Shared(uint32_t scope) const {
+  return places_[walk_.PlaceOf(scope)].shared;
+}
+const std::vector<std::string>& FieldSets::Varied(uint32_t scope) const {
+  return places_[walk_.PlaceOf(scope)].varied;
+}
+
+ScopeTree::ScopeTree(const Timeline& timeline, const BreakdownOptions& options, Breakdown& breakdown)
+    : timeline_(timeline), per_call_(options.per_call), breakdown_(breakdown), walk_(timeline) {
+  if (!options.per_call && !options.by_fields && options.filters.empty()) field_sets_.emplace(timeline);
   breakdown.nodes.resize(2);
   breakdown.nodes[kRootNode].qualname = kRootName;
   breakdown.nodes[kUnscopedNode].qualname = kUnscopedName;
@@ -88,33 +160,11 @@ ScopeTree::ScopeTree(const Timeline& timeline, bool per_call, Breakdown& breakdo
     }
     if (!scope.returned) ++breakdown.diagnostics.open_at_end;
     ++breakdown.scope_calls;
-    AddCall(Resolve(i), scope);
+    AddCall(
+        walk_.Resolve(i, kRootNode, [&](uint32_t number, uint32_t parent) { return Place(number, parent); }),
+        scope);
   }
-}
-
-uint32_t ScopeTree::Resolve(uint32_t scope) {
-  // Up to the first ancestor that has a node already, or to the root; then down again, making nodes.
-  std::vector<uint32_t> path;
-  uint32_t parent_node = kRootNode;
-  for (uint32_t at = scope;;) {
-    if (at == kNone) break;
-    if (node_of_[at] == kVisiting || !timeline_.scopes()[at].entered) {
-      ++breakdown_.diagnostics.lost_parents;
-      break;
-    }
-    if (node_of_[at] != kNone) {
-      parent_node = node_of_[at];
-      break;
-    }
-    node_of_[at] = kVisiting;
-    path.push_back(at);
-    at = timeline_.scopes()[at].parent;
-  }
-  for (; !path.empty(); path.pop_back()) {
-    parent_node = Place(path.back(), parent_node);
-    node_of_[path.back()] = parent_node;
-  }
-  return parent_node;
+  breakdown.diagnostics.lost_parents = walk_.lost_parents();
 }
 
 uint32_t ScopeTree::Place(uint32_t scope_number, uint32_t parent_node) {
@@ -124,9 +174,10 @@ uint32_t ScopeTree::Place(uint32_t scope_number, uint32_t parent_node) {
     return parent_node;
   }
   const Scope& scope = timeline_.scopes()[scope_number];
+  const bool over_fields = field_sets_ && field_sets_->TooMany(scope_number);
   const auto fresh = static_cast<uint32_t>(breakdown_.nodes.size());
   if (!per_call_) {
-    uint32_t& label = label_of_[Pair(scope.qualname, scope.fields)];
+    uint32_t& label = label_of_[Pair(scope.qualname, over_fields ? kNone : scope.fields)];
     if (label == kNone) label = label_count_++;
     uint32_t& node = node_of_key_[Pair(parent_node, label)];
     if (node != kNone) return node;
@@ -135,7 +186,12 @@ uint32_t ScopeTree::Place(uint32_t scope_number, uint32_t parent_node) {
   Node& node = breakdown_.nodes.emplace_back();
   node.qualname = timeline_.texts()[scope.qualname];
   node.class_name = timeline_.texts()[scope.class_name];
-  node.fields = DecodeFields(timeline_.texts()[scope.fields]);
+  if (over_fields) {
+    node.fields = field_sets_->Shared(scope_number);
+    node.varied_fields = field_sets_->Varied(scope_number);
+  } else {
+    node.fields = DecodeFields(timeline_.texts()[scope.fields]);
+  }
   node.parent = parent_node;
   node.depth = depth;
   node.first_ts_ns = ~uint64_t{0};

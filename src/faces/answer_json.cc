@@ -152,6 +152,7 @@ Json NodeJson(const analysis::Breakdown& breakdown, const BreakdownView& view,
     for (const analysis::Field& field : node.fields) fields[field.key] = FieldValue(field);
     json["fields"] = std::move(fields);
   }
+  if (!node.varied_fields.empty()) json["varied_fields"] = node.varied_fields;
   json["calls"] = node.calls;
   json["gpu_ns_self"] = node.gpu_ns_self;
   json["gpu_ns_subtree"] = node.gpu_ns_subtree;

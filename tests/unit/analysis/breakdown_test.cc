@@ -103,6 +103,34 @@ TEST(Breakdown, SiblingsWithOneNameAndFieldsAreOneRow) {
   EXPECT_EQ(raw.nodes[0].children.size(), 3U);
 }
 
+TEST(Breakdown, ManySetsOfFieldsAtOnePlaceAreOneRow) {
+  std::string text;
+  for (int step = 0; step < 40; ++step) {
+    const std::string at = std::to_string(step * 10);
+    const std::string id = std::to_string(step * 2 + 1);
+    const std::string layer = std::to_string(step * 2 + 2);
+    text += at + " scope+ " + id + " step .n=" + at + " .mode=decode\n";
+    text += at + " scope+ " + layer + " layer parent=" + id + " .i=" + std::to_string(step % 2) + "\n";
+    text += at + " commit " + id + " scope=" + layer + "\n";
+    text += at + " done " + id + " gpu=" + at + ".." + std::to_string(step * 10 + 5) + "\n";
+    text += at + " scope- " + layer + "\n" + at + " scope- " + id + "\n";
+  }
+  const Breakdown merged = Of(text);
+  ASSERT_EQ(merged.nodes[0].children.size(), 1U);
+  const Node& step = merged.nodes[merged.nodes[0].children[0]];
+  EXPECT_EQ(step.calls, 40U);
+  EXPECT_EQ(step.varied_fields, (std::vector<std::string>{"n"}));
+  ASSERT_EQ(step.fields.size(), 1U);
+  EXPECT_EQ(step.fields[0].text, "decode");
+  ASSERT_EQ(step.children.size(), 2U) << "two sets of fields stay apart";
+  EXPECT_EQ(merged.nodes[step.children[0]].calls, 20U);
+
+  EXPECT_EQ(Of(text, {.by_fields = true}).nodes[0].children.size(), 40U);
+  BreakdownOptions one_step;
+  one_step.filters = {*ParseFieldFilter("n=30")};
+  EXPECT_EQ(Of(text, one_step).nodes[0].gpu_ns_subtree, 5U);
+}
+
 TEST(Breakdown, OverlapOnOneQueueIsCountedOnce) {
   const Breakdown b =
       Of("1 commit 1\n2 commit 2\n3 commit 3\n"

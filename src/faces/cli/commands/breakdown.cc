@@ -36,11 +36,12 @@ std::string FieldText(const analysis::Field& field) {
   return field.key + "=" + field.text;
 }
 
+// "layer {index=3, step=*}"
 std::string NodeText(const analysis::Node& node) {
-  std::string text = node.qualname;
-  for (size_t i = 0; i < node.fields.size(); ++i) text += (i == 0 ? " {" : ", ") + FieldText(node.fields[i]);
-  if (!node.fields.empty()) text += '}';
-  return Printable(text);
+  std::string fields;
+  for (const analysis::Field& field : node.fields) fields += (fields.empty() ? "" : ", ") + FieldText(field);
+  for (const std::string& key : node.varied_fields) fields += (fields.empty() ? "" : ", ") + key + "=*";
+  return Printable(fields.empty() ? node.qualname : node.qualname + " {" + fields + "}");
 }
 
 // Mostly shared out by what other command buffers showed, not measured in this one.
@@ -143,8 +144,8 @@ class Report {
     if (number != 0) {
       const std::string indent(2 * (node.depth - 1), ' ');
       table.Add({indent + NodeText(node), node.calls == 0 ? "" : FormatCount(node.calls),
-                 FormatDuration(node.gpu_ns_self), FormatDuration(node.gpu_ns_subtree),
-                 FormatPercent(node.gpu_ns_subtree, total_ns)});
+                 node.gpu_ns_self == 0 ? "-" : FormatDuration(node.gpu_ns_self),
+                 FormatDuration(node.gpu_ns_subtree), FormatPercent(node.gpu_ns_subtree, total_ns)});
     }
     if (view_.ops) AddOps(node, total_ns, table);
     for (const uint32_t child : node.children) {
@@ -239,6 +240,7 @@ class BreakdownCommand final : public Command {
     app->add_flag("--no-ops", no_ops_, "Leave kernels out");
     app->add_flag("--ops-flat", ops_flat_, "One list of kernels instead of the tree");
     app->add_flag("--per-call", per_call_, "One row for each call instead of one for all calls of a scope");
+    app->add_flag("--by-fields", by_fields_, "Keep scopes apart however many sets of fields they have");
     app->add_option("--group-by", group_by_, "Rows of kernels: by 'name' (default) or 'kind'")
         ->check(CLI::IsMember({"name", "kind"}));
     app->add_option("--field", fields_, "Only scopes with this field, as key=value; may be repeated")
@@ -253,6 +255,7 @@ class BreakdownCommand final : public Command {
   Result<int> Run(Console& console) override {
     analysis::BreakdownOptions options;
     options.per_call = per_call_;
+    options.by_fields = by_fields_;
     options.group_by = group_by_ == "kind" ? analysis::GroupBy::kKind : analysis::GroupBy::kName;
     for (const std::string& field : fields_) {
       SMELTR_ASSIGN_OR_RETURN(analysis::FieldFilter filter, analysis::ParseFieldFilter(field));
@@ -296,6 +299,7 @@ class BreakdownCommand final : public Command {
   bool no_ops_ = false;
   bool ops_flat_ = false;
   bool per_call_ = false;
+  bool by_fields_ = false;
   bool json_ = false;
   std::string group_by_ = "name";
   std::vector<std::string> fields_;
