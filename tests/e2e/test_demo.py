@@ -82,13 +82,16 @@ def test_exit_status_on_request() -> None:
 
 
 def test_decodes_until_killed() -> None:
-    process = subprocess.Popen([str(DEMO), "--steps", "2", "--loop-forever"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    lines = [process.stdout.readline(), process.stdout.readline()]
-    assert lines[1] == "decoding until killed\n"
-    assert process.poll() is None
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
+    command = [str(DEMO), "--steps", "2", "--loop-forever"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("smeltr-demo: ")
+            assert process.stdout.readline() == "decoding until killed\n"
+            assert process.poll() is None
+        finally:
+            process.kill()
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,8 @@ def test_lists_and_selects_devices() -> None:
 
 
 @pytest.mark.skipif(
-    not any(path.exists() for path in VALIDATION_MANIFESTS), reason="VK_LAYER_KHRONOS_validation is not installed"
+    not any(path.exists() for path in VALIDATION_MANIFESTS),
+    reason="VK_LAYER_KHRONOS_validation is not installed",
 )
 @pytest.mark.parametrize("extra", ["", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"])
 def test_validation_has_nothing_to_say(extra: str) -> None:
