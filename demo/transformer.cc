@@ -204,8 +204,9 @@ void Transformer::Upload() {
 }
 
 void Transformer::Prefill() {
-  const smeltr::Scope scope("prefill");
   for (uint32_t position = 0; position + 1 < request_.prompt_length; ++position) {
+    const smeltr_field field = smeltr_int("position", position);
+    const smeltr::Scope scope("prefill_step", &field, 1);
     stream_.Begin();
     RecordLayers(position);
     stream_.Submit();
