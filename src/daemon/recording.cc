@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "event/names.h"
 #include "util/file.h"
 #include "util/process.h"
@@ -108,6 +110,11 @@ void Recording::NoteNewProcesses() {
     seen.executable = std::string_view(executable);
     if (const auto facts = ReadProcessFacts(pid); facts.has_value()) seen.parent_pid = facts->parent_pid;
     log_.AppendOwn(event::Api::kNone, process.pid, seen);
+    // Kept at once: should this daemon die, its successor may find no ring any more.
+    if (std::exchange(hook_heard_, true) || log_.metadata().hook_state != "requested") continue;
+    log_.metadata().hook_state = "injected";
+    log_.metadata().hook_reason.clear();
+    log_.SaveMetadata();
   }
 }
 
@@ -142,15 +149,16 @@ bool Recording::RootGone() const {
   return !ring::IsAlive({metadata().root_pid, metadata().root_start_time_ticks});
 }
 
+// What the hook turned out to be, now that the recorded process has ended.
 void Recording::SettleHookState() {
   session::Metadata& metadata = log_.metadata();
-  const bool skipped = metadata.hook_state == "skipped";
-  if (rings_.process_count() != 0 && (!skipped || saw_gpu_)) {
+  if (saw_gpu_) {
     metadata.hook_state = "injected";
     metadata.hook_reason.clear();
   } else if (metadata.hook_state == "requested") {
     metadata.hook_state = "requested-but-silent";
     metadata.hook_reason = "no recorded process created a Vulkan instance";
+    if (log_.adopted()) return;  // A file for this event alone would be too much.
     log_.AppendOwn(event::Api::kNone, metadata.root_pid,
                    event::HookSilent{std::string_view(metadata.hook_reason)});
   }

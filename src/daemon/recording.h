@@ -69,6 +69,7 @@ class Recording {
   RingDirectory rings_;
   uint64_t ring_event_count_ = 0;
   uint64_t dropped_count_ = 0;
+  bool hook_heard_ = false;
   bool saw_gpu_ = false;
   bool client_lost_ = false;
   bool root_ended_ = false;

@@ -1,0 +1,95 @@
+#include "daemon/drain.h"
+
+#include <fstream>
+
+#include "fake/scratch.h"
+#include "unit/daemon/rings.h"
+
+namespace smeltr::daemon {
+namespace {
+
+class DrainTest : public fake::ScratchTest {
+ protected:
+  uint64_t DrainAll(RingDirectory& rings) {
+    uint64_t count = 0;
+    while (true) {
+      const DrainStats stats = rings.Drain(1000, [&](const event::Event&) { ++count; });
+      if (!stats.more && stats.event_count == 0) return count;
+    }
+  }
+  const RingDirectory::DropSink no_drops_ = [](const RingDrops& drops) {
+    ADD_FAILURE() << drops.counts.size();
+  };
+};
+
+TEST_F(DrainTest, RingsAreFoundOnceAndDrainedFairly) {
+  RingDirectory rings(scratch());
+  EXPECT_TRUE(rings.Discover().empty());
+  RingProcess one(scratch(), [](ring::Writer& writer) { WriteMarks(writer, 1000); });
+  RingProcess two(scratch(), [](ring::Writer& writer) { WriteMarks(writer, 10); });
+  EXPECT_EQ(rings.Discover().size(), 2U);
+  EXPECT_TRUE(rings.Discover().empty());
+  std::map<uint32_t, int> by_pid;
+  const DrainStats stats = rings.Drain(100, [&](const event::Event& event) { ++by_pid[event.envelope.pid]; });
+  // The busy one does not keep the other waiting.
+  EXPECT_EQ(by_pid, (std::map<uint32_t, int>{{one.pid(), 100}, {two.pid(), 10}}));
+  EXPECT_TRUE(stats.more);
+  EXPECT_EQ(DrainAll(rings), 900U);
+}
+
+TEST_F(DrainTest, RingOfADeadProcessIsRemovedWhenDrained) {
+  RingDirectory rings(scratch());
+  RingProcess process(scratch(), [](ring::Writer& writer) { WriteMarks(writer, 5); });
+  rings.Discover();
+  rings.RemoveFinished(no_drops_);
+  EXPECT_EQ(rings.live_count(), 1U);
+  process.End();
+  rings.RemoveFinished(no_drops_);
+  EXPECT_EQ(rings.live_count(), 0U);
+  EXPECT_EQ(rings.open_count(), 1U) << "removed with events in it";
+  EXPECT_EQ(DrainAll(rings), 5U);
+  rings.RemoveFinished(no_drops_);
+  EXPECT_EQ(rings.open_count(), 0U);
+  EXPECT_TRUE(std::filesystem::is_empty(scratch()));
+  EXPECT_EQ(rings.process_count(), 1U);
+}
+
+TEST_F(DrainTest, DropsAreReportedWithTheApiOfTheProcess) {
+  RingDirectory rings(scratch());
+  RingProcess process(scratch(), [](ring::Writer& writer) {
+    writer.Write(event::Api::kVulkan, event::CbScheduled{});
+    writer.CountDropped(event::Kind::kCbCommitted, 7);
+  });
+  rings.Discover();
+  DrainAll(rings);
+  std::vector<RingDrops> seen;
+  rings.ReportDrops([&](const RingDrops& drops) { seen.push_back(drops); });
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].process.pid, process.pid());
+  EXPECT_EQ(seen[0].api, event::Api::kVulkan);
+  ASSERT_EQ(seen[0].counts.size(), 1U);
+  EXPECT_EQ(seen[0].counts[0].kind, event::Kind::kCbCommitted);
+  EXPECT_EQ(seen[0].counts[0].count, 7U);
+  rings.ReportDrops(no_drops_);
+}
+
+TEST_F(DrainTest, StrangeFilesAreLeftAlone) {
+  std::ofstream(scratch() / "1-2.ring") << "no ring at all";
+  std::ofstream(scratch() / "note.txt") << "x";
+  std::filesystem::create_directory(scratch() / "3-4.ring");
+  std::filesystem::create_symlink("/dev/zero", scratch() / "5-6.ring");
+  RingDirectory rings(scratch());
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(rings.Discover().empty());
+  EXPECT_TRUE(rings.Discover().empty());
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(log, '\n'), 3) << log;
+  EXPECT_EQ(rings.open_count(), 0U);
+  EXPECT_TRUE(std::filesystem::exists(scratch() / "1-2.ring"));
+  rings.RemoveAll();
+  EXPECT_FALSE(std::filesystem::exists(scratch()));
+  EXPECT_TRUE(rings.Discover().empty());
+}
+
+}  // namespace
+}  // namespace smeltr::daemon

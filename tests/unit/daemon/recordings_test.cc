@@ -1,0 +1,294 @@
+#include "daemon/recordings.h"
+
+#include <optional>
+
+#include "fake/scratch.h"
+#include "session/reader.h"
+#include "unit/daemon/rings.h"
+#include "util/process.h"
+
+namespace smeltr::daemon {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+
+class RecordingsTest : public fake::ScratchTest {
+ protected:
+  RecordingsTest() {
+    SetEnv("SMELTR_HOME", scratch().native());
+    SetEnv("SMELTR_SOCKET", std::nullopt);
+    SetEnv("XDG_RUNTIME_DIR", std::nullopt);
+    SetLogLevel(LogLevel::kNothing);
+    paths_ = ResolvePaths().value();
+    Restart();
+  }
+  ~RecordingsTest() override { SetLogLevel(LogLevel::kInfo); }
+
+  // As a daemon that was killed and started again: nothing is closed.
+  void Restart() { recordings_.emplace(paths_, paths_.run / "rings"); }
+
+  ipc::Reserved Reserve(const std::string& token = "token", ClientId client = 1) {
+    ipc::Reserve request;
+    request.token = token;
+    request.argv = {"prog", "-x"};
+    request.cwd = "/w";
+    auto reserved = recordings_->Reserve(request, client);
+    EXPECT_TRUE(reserved.has_value()) << reserved.error().text();
+    return reserved.value_or(ipc::Reserved{});
+  }
+
+  Result<void> Attach(const ipc::Reserved& session, uint32_t pid, const std::string& hook = "requested") {
+    ipc::Attach attach;
+    attach.session_id = session.session_id;
+    attach.pid = pid;
+    attach.hook_state = hook;
+    if (const auto facts = ReadProcessFacts(static_cast<pid_t>(pid)); facts.has_value()) {
+      attach.start_time_ticks = facts->start_time_ticks;
+    }
+    return recordings_->Attach(attach);
+  }
+
+  // Asks to finish with exit code 3; the reply goes to finished_.
+  Result<void> Finish(const ipc::Reserved& session) {
+    ipc::Finish finish;
+    finish.session_id = session.session_id;
+    finish.exit_code = 3;
+    return recordings_->Finish(finish, now_ns_, [this](const ipc::Finished& reply) {
+      EXPECT_FALSE(finished_.has_value()) << "answered twice";
+      finished_ = reply;
+    });
+  }
+
+  // Some steps, at one time.
+  void Poll() {
+    for (int i = 0; i < 5; ++i) recordings_->Poll(now_ns_);
+  }
+  void PollAfter(uint64_t ns) {
+    now_ns_ += ns;
+    Poll();
+  }
+
+  static session::Metadata MetadataOf(const ipc::Reserved& session) {
+    return session::ReadMetadata(session.session_directory).value();
+  }
+
+  Paths paths_;
+  std::optional<Recordings> recordings_;
+  std::optional<ipc::Finished> finished_;
+  uint64_t now_ns_ = MonotonicNowNs();
+};
+
+TEST_F(RecordingsTest, FromReservationToTheEnd) {
+  const ipc::Reserved session = Reserve();
+  EXPECT_TRUE(std::filesystem::is_directory(session.ring_directory));
+  RingProcess process(session.ring_directory, [](ring::Writer& writer) {
+    WriteMarks(writer, 100);
+    writer.CountDropped(event::Kind::kMark, 2);
+  });
+  ASSERT_TRUE(Attach(session, process.pid()).has_value());
+  EXPECT_EQ(MetadataOf(session).root_pid, process.pid());
+  Poll();
+  process.End();
+  ASSERT_TRUE(Finish(session).has_value());
+  EXPECT_FALSE(finished_.has_value()) << "answered before the drain";
+  Poll();
+  ASSERT_TRUE(finished_.has_value());
+  EXPECT_EQ(finished_->event_count, 100U);
+  EXPECT_EQ(finished_->dropped_count, 2U);
+  EXPECT_TRUE(finished_->drained);
+  EXPECT_EQ(finished_->live_process_count, 0U);
+  EXPECT_EQ(finished_->hook_state, "injected");
+  EXPECT_EQ(recordings_->open_count(), 0U);
+  EXPECT_FALSE(std::filesystem::exists(session.ring_directory));
+
+  const session::Metadata metadata = MetadataOf(session);
+  EXPECT_EQ(metadata.end_reason, "exit");
+  EXPECT_EQ(metadata.exit_code, 3);
+  EXPECT_FALSE(metadata.ended_rfc3339.empty());
+  EXPECT_EQ(metadata.argv, (std::vector<std::string>{"prog", "-x"}));
+  EXPECT_EQ(metadata.cwd, "/w");
+  EXPECT_EQ(metadata.dropped_counts, (std::map<std::string, uint64_t>{{"Mark", 2}}));
+  EXPECT_EQ(metadata.event_counts, (std::map<std::string, uint64_t>{{"HookDropped", 1},
+                                                                    {"Mark", 100},
+                                                                    {"ProcessExit", 1},
+                                                                    {"ProcessSeen", 1},
+                                                                    {"SessionEnded", 1},
+                                                                    {"SessionStarted", 1}}));
+  const auto reader =
+      session::Reader::Open(std::filesystem::path(session.session_directory) / session::kEventsFile);
+  ASSERT_TRUE(reader.has_value());
+  EXPECT_EQ(reader->summary().event_count, 105U);
+  EXPECT_FALSE(reader->damage().no_footer);
+}
+
+TEST_F(RecordingsTest, OneTokenOneSession) {
+  Reserve("a");
+  ipc::Reserve again;
+  again.token = "a";
+  again.argv = {"x"};
+  EXPECT_EQ(recordings_->Reserve(again, 2).error().code(), ErrorCode::kAlreadyExists);
+  again.token = "b";
+  again.name = "a/b";
+  EXPECT_EQ(recordings_->Reserve(again, 2).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(recordings_->open_count(), 1U);
+}
+
+TEST_F(RecordingsTest, RequestsOutOfOrderAreRefused) {
+  const ipc::Reserved session = Reserve();
+  EXPECT_EQ(Finish(session).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Attach(session, 0).error().code(), ErrorCode::kInvalidArgument);
+  RingProcess process(session.ring_directory, [](ring::Writer&) {});
+  ASSERT_TRUE(Attach(session, process.pid()).has_value());
+  EXPECT_EQ(Attach(session, process.pid()).error().code(), ErrorCode::kAlreadyExists);
+  ASSERT_TRUE(Finish(session).has_value());
+  EXPECT_EQ(Finish(session).error().code(), ErrorCode::kAlreadyExists);
+  ipc::Reserved unknown;
+  unknown.session_id = "nothing";
+  EXPECT_EQ(Finish(unknown).error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(Attach(unknown, 1).error().code(), ErrorCode::kNotFound);
+}
+
+TEST_F(RecordingsTest, CanceledSessionLeavesNothing) {
+  const ipc::Reserved session = Reserve();
+  ASSERT_TRUE(recordings_->Cancel({session.session_id}).has_value());
+  EXPECT_FALSE(std::filesystem::exists(session.session_directory));
+  EXPECT_FALSE(std::filesystem::exists(session.ring_directory));
+  EXPECT_EQ(recordings_->open_count(), 0U);
+}
+
+TEST_F(RecordingsTest, LostClientBeforeTheProgramRanLeavesNothing) {
+  const ipc::Reserved mine = Reserve("a", 1);
+  const ipc::Reserved other = Reserve("b", 2);
+  recordings_->ClientLost(1);
+  EXPECT_FALSE(std::filesystem::exists(mine.session_directory));
+  EXPECT_TRUE(std::filesystem::exists(other.session_directory));
+}
+
+TEST_F(RecordingsTest, LostClientKeepsTheSessionUntilTheProgramEnds) {
+  const ipc::Reserved session = Reserve();
+  RingProcess process(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 4); });
+  ASSERT_TRUE(Attach(session, process.pid()).has_value());
+  recordings_->ClientLost(1);
+  PollAfter(1000 * kMs);
+  EXPECT_EQ(recordings_->open_count(), 1U);
+  process.End();
+  PollAfter(1000 * kMs);
+  EXPECT_EQ(recordings_->open_count(), 0U);
+  const session::Metadata metadata = MetadataOf(session);
+  EXPECT_EQ(metadata.end_reason, "client-lost");
+  EXPECT_EQ(metadata.exit_code, std::nullopt);
+  EXPECT_EQ(metadata.event_counts.at("Mark"), 4U);
+}
+
+TEST_F(RecordingsTest, SilentHookIsMarked) {
+  const ipc::Reserved session = Reserve();
+  ASSERT_TRUE(Attach(session, 1).has_value());
+  ASSERT_TRUE(Finish(session).has_value());
+  Poll();
+  EXPECT_EQ(finished_->hook_state, "requested-but-silent");
+  EXPECT_EQ(MetadataOf(session).hook_state, "requested-but-silent");
+  EXPECT_EQ(MetadataOf(session).event_counts.at("HookSilent"), 1U);
+}
+
+TEST_F(RecordingsTest, DescendantsKeepTheSessionOpen) {
+  const ipc::Reserved session = Reserve();
+  RingProcess root(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 1); });
+  RingProcess child(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 10); });
+  ASSERT_TRUE(Attach(session, root.pid()).has_value());
+  root.End();
+  ASSERT_TRUE(Finish(session).has_value());
+  Poll();
+  EXPECT_FALSE(finished_.has_value()) << "those who die together get a moment";
+  PollAfter(300 * kMs);
+  ASSERT_TRUE(finished_.has_value());
+  EXPECT_EQ(finished_->live_process_count, 1U);
+  EXPECT_TRUE(finished_->drained);
+  EXPECT_EQ(recordings_->open_count(), 1U);
+  EXPECT_EQ(MetadataOf(session).exit_code, 3) << "known before the session ends";
+  EXPECT_EQ(MetadataOf(session).ended_rfc3339, "");
+  child.End();
+  PollAfter(300 * kMs);
+  EXPECT_EQ(recordings_->open_count(), 0U);
+  EXPECT_EQ(MetadataOf(session).event_counts.at("Mark"), 11U);
+  EXPECT_EQ(MetadataOf(session).end_reason, "exit");
+}
+
+TEST_F(RecordingsTest, ShutdownCompletesEverything) {
+  const ipc::Reserved session = Reserve();
+  RingProcess process(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 9); });
+  ASSERT_TRUE(Attach(session, process.pid()).has_value());
+  recordings_->Shutdown(MonotonicNowNs() + 5000 * kMs);
+  EXPECT_EQ(recordings_->open_count(), 0U);
+  EXPECT_EQ(MetadataOf(session).end_reason, "daemon-shutdown");
+  EXPECT_EQ(MetadataOf(session).event_counts.at("Mark"), 9U);
+}
+
+TEST_F(RecordingsTest, NextDaemonRecoversWhatTheDeadOneLeft) {
+  const ipc::Reserved session = Reserve();
+  {
+    RingProcess process(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 6); });
+    ASSERT_TRUE(Attach(session, process.pid()).has_value());
+  }
+  Restart();
+  recordings_->AdoptUnfinished();
+  EXPECT_EQ(recordings_->open_count(), 1U);
+  PollAfter(1 * kMs);
+  EXPECT_EQ(recordings_->open_count(), 1U) << "its record may still call";
+  PollAfter(3000 * kMs);
+  EXPECT_EQ(recordings_->open_count(), 0U);
+  const session::Metadata metadata = MetadataOf(session);
+  EXPECT_EQ(metadata.end_reason, "recovered");
+  EXPECT_EQ(metadata.event_counts.at("Mark"), 6U);
+  EXPECT_EQ(metadata.event_counts.at("SessionResumed"), 1U);
+  EXPECT_FALSE(std::filesystem::exists(session.ring_directory));
+  const auto rest = session::Reader::Open(std::filesystem::path(session.session_directory) / "events-1.smlt");
+  ASSERT_TRUE(rest.has_value()) << rest.error().text();
+  EXPECT_EQ(rest->summary().event_count, 9U);
+}
+
+TEST_F(RecordingsTest, RecoveryWithoutLeftoversMakesNoSecondFile) {
+  const ipc::Reserved session = Reserve();
+  ASSERT_TRUE(Attach(session, 1).has_value());
+  std::filesystem::remove_all(session.ring_directory);
+  {
+    RingProcess process(scratch(), [](ring::Writer&) {});
+    session::Metadata metadata = MetadataOf(session);
+    metadata.root_pid = process.pid();
+    ASSERT_TRUE(session::WriteMetadata(session.session_directory, metadata).has_value());
+  }
+  Restart();
+  recordings_->AdoptUnfinished();
+  PollAfter(3000 * kMs);
+  EXPECT_EQ(MetadataOf(session).end_reason, "recovered");
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(session.session_directory) / "events-1.smlt"));
+}
+
+TEST_F(RecordingsTest, RecordThatFindsTheNextDaemonFinishesProperly) {
+  const ipc::Reserved session = Reserve();
+  {
+    RingProcess process(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 6); });
+    ASSERT_TRUE(Attach(session, process.pid()).has_value());
+  }
+  Restart();
+  recordings_->AdoptUnfinished();
+  ASSERT_TRUE(Finish(session).has_value());
+  Poll();
+  ASSERT_TRUE(finished_.has_value());
+  EXPECT_EQ(finished_->event_count, 6U);
+  EXPECT_EQ(MetadataOf(session).exit_code, 3);
+}
+
+TEST_F(RecordingsTest, RecoveryRemovesStrayRingsAndSurvivesBadSessions) {
+  std::filesystem::create_directories(paths_.run / "rings" / "nobody");
+  std::filesystem::create_directories(paths_.sessions / "2025-01-01-000000-deadbeef");
+  const ipc::Reserved session = Reserve();
+  ASSERT_TRUE(Attach(session, 1).has_value());
+  Restart();
+  recordings_->AdoptUnfinished();
+  EXPECT_FALSE(std::filesystem::exists(paths_.run / "rings" / "nobody"));
+  EXPECT_TRUE(std::filesystem::exists(session.ring_directory));
+  EXPECT_EQ(recordings_->open_count(), 1U);
+}
+
+}  // namespace
+}  // namespace smeltr::daemon

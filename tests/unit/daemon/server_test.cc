@@ -1,0 +1,160 @@
+#include "daemon/server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <asio/io_context.hpp>
+#include <fstream>
+#include <thread>
+
+#include "base/clock.h"
+#include "daemon/lifecycle.h"
+#include "daemon/recordings.h"
+#include "fake/scratch.h"
+#include "ipc/client.h"
+
+namespace smeltr::daemon {
+namespace {
+
+// A server on a thread of its own; the test is its client.
+class ServerTest : public fake::ScratchTest {
+ protected:
+  ServerTest() {
+    SetEnv("SMELTR_HOME", scratch().native());
+    SetEnv("SMELTR_SOCKET", std::nullopt);
+    SetLogLevel(LogLevel::kNothing);
+    paths_ = ResolvePaths().value();
+    recordings_.emplace(paths_, paths_.run / "rings");
+    ipc::Welcome welcome;
+    welcome.protocol = ipc::kProtocolVersion;
+    welcome.home = paths_.home;
+    server_.emplace(io_, *recordings_, welcome, [this] { recordings_->Poll(MonotonicNowNs()); });
+    socket_ = scratch() / "s";
+  }
+  ~ServerTest() override {
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+    server_.reset();
+    SetLogLevel(LogLevel::kInfo);
+  }
+  void Start() {
+    const auto listening = server_->Listen(socket_);
+    ASSERT_TRUE(listening.has_value()) << listening.error().text();
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  // Sends a text and returns the answer, decoded.
+  static ipc::Reply Ask(ipc::Connection& connection, std::string_view text) {
+    EXPECT_TRUE(connection.Send(text, 5000).has_value());
+    const auto answer = connection.Receive(5000);
+    EXPECT_TRUE(answer.has_value()) << answer.error().text();
+    return ipc::DecodeReply(answer.value_or("")).value();
+  }
+
+  asio::io_context io_;
+  Paths paths_;
+  std::optional<Recordings> recordings_;
+  std::optional<Server> server_;
+  std::filesystem::path socket_;
+  std::thread thread_;
+};
+
+TEST_F(ServerTest, BadRequestsAreAnsweredAndTheConnectionGoesOn) {
+  Start();
+  auto connection = std::move(ipc::Connection::Open(socket_)).value();
+  const auto refusal = [&](std::string_view text) { return std::get<ipc::Refusal>(Ask(connection, text)); };
+  EXPECT_EQ(refusal(R"({"op":"Reserve","token":"t","argv":["x"]})").text, "say Hello first");
+  EXPECT_EQ(refusal("not json").code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal(R"({"op":"Frobnicate"})").code, ErrorCode::kUnsupported);
+  EXPECT_EQ(std::get<ipc::Welcome>(Ask(connection, R"({"op":"Hello"})")).home, paths_.home.native());
+  EXPECT_EQ(refusal(R"({"op":"Frobnicate"})").code, ErrorCode::kUnsupported);
+  EXPECT_EQ(refusal(R"({"op":"Attach","pid":"x"})").code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(
+      std::holds_alternative<ipc::Reserved>(Ask(connection, R"({"op":"Reserve","token":"t","argv":["x"]})")));
+}
+
+TEST_F(ServerTest, OtherProtocolVersionsAreTold) {
+  Start();
+  auto connection = std::move(ipc::Connection::Open(socket_)).value();
+  const auto newer =
+      std::get<ipc::Refusal>(Ask(connection, R"({"op":"Hello","protocol_min":2,"protocol_max":3})"));
+  EXPECT_EQ(newer.code, ErrorCode::kUnsupported);
+  EXPECT_NE(newer.text.find("older than this smeltr"), std::string::npos);
+  const auto older =
+      std::get<ipc::Refusal>(Ask(connection, R"({"op":"Hello","protocol_min":0,"protocol_max":0})"));
+  EXPECT_NE(older.text.find("newer than this smeltr"), std::string::npos);
+}
+
+TEST_F(ServerTest, BrokenFramingEndsOnlyThatConnection) {
+  Start();
+  auto good = std::move(ipc::Client::Connect(socket_, "test")).value();
+  auto bad = std::move(ipc::Connection::Open(socket_)).value();
+  ASSERT_EQ(::send(bad.fd(), "\0\0\0\0", 4, MSG_NOSIGNAL), 4);
+  const auto answer = bad.Receive(5000);
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_NE(answer.error().text().find("lost"), std::string_view::npos) << answer.error().text();
+  ipc::Reserve reserve;
+  reserve.token = "t";
+  reserve.argv = {"x"};
+  EXPECT_TRUE(good.Call(reserve).has_value());
+}
+
+TEST_F(ServerTest, HangingUpEndsWhatWasOnlyReserved) {
+  Start();
+  std::filesystem::path directory;
+  {
+    auto client = std::move(ipc::Client::Connect(socket_, "test")).value();
+    ipc::Reserve reserve;
+    reserve.token = "t";
+    reserve.argv = {"x"};
+    directory = client.Call(reserve)->session_directory;
+    EXPECT_TRUE(std::filesystem::exists(directory));
+  }
+  // The next connection's answer comes after the hang-up has been noticed, or some later one's does.
+  for (int i = 0; i < 1000 && std::filesystem::exists(directory); ++i) {
+    ASSERT_TRUE(ipc::Client::Connect(socket_, "test").has_value());
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory));
+}
+
+TEST_F(ServerTest, DeadSocketIsReplacedLivingOneIsNot) {
+  {
+    const Fd dead(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy_n(socket_.c_str(), socket_.native().size() + 1, address.sun_path);
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  Start();
+  struct stat status{};
+  ASSERT_EQ(::stat(socket_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+  asio::io_context other_io;
+  Server other(other_io, *recordings_, {}, [] {});
+  EXPECT_EQ(other.Listen(socket_).error().code(), ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(ipc::Client::Connect(socket_, "test").has_value()) << "the living one's address was taken";
+}
+
+TEST_F(ServerTest, OtherFilesAreNotReplaced) {
+  std::ofstream(socket_) << "precious";
+  EXPECT_EQ(server_->Listen(socket_).error().code(), ErrorCode::kAlreadyExists);
+  EXPECT_EQ(std::filesystem::file_size(socket_), 8U);
+  EXPECT_EQ(server_->Listen(scratch() / std::string(120, 'x')).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(ServerTest, LockIsHeldOnceAndFreedWithItsHolder) {
+  const auto file = scratch() / "lock";
+  {
+    const auto first = HomeLock::Acquire(file);
+    ASSERT_TRUE(first.has_value());
+    const auto second = HomeLock::Acquire(file);
+    ASSERT_FALSE(second.has_value());
+    EXPECT_EQ(second.error().code(), ErrorCode::kAlreadyExists);
+    EXPECT_NE(second.error().text().find("pid " + std::to_string(::getpid()) + " holds"),
+              std::string_view::npos);
+  }
+  EXPECT_TRUE(HomeLock::Acquire(file).has_value()) << "a file left behind must not lock anybody out";
+}
+
+}  // namespace
+}  // namespace smeltr::daemon
