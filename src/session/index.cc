@@ -113,7 +113,9 @@ Result<Index> LoadIndex(const Fd& fd) {
     case FileHeader::kGood:
       break;
     case FileHeader::kCut:
-      index.damage = {.skipped_bytes = index.file_bytes, .torn_tail = true, .no_footer = true};
+      index.damage.skipped_bytes = index.file_bytes;
+      index.damage.torn_tail = index.file_bytes != 0;
+      index.damage.no_footer = true;
       return index;
     case FileHeader::kNewer:
       return Fail(

@@ -12,7 +12,11 @@ namespace smeltr::session::testing {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "smeltr-session-XXXXXX").native();
+    // In memory where there is one: some tests write thousands of small files.
+    std::error_code ignored;
+    const bool shm = std::filesystem::is_directory("/dev/shm", ignored);
+    const std::filesystem::path base = shm ? "/dev/shm" : std::filesystem::temp_directory_path();
+    std::string pattern = (base / "smeltr-session-XXXXXX").native();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp");
     path_ = pattern;
   }
