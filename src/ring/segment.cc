@@ -45,16 +45,14 @@ void Segment::Leak() { bytes_ = {}; }
 
 Result<ProcessIdentity> ParseRingFileName(std::string_view name) {
   ProcessIdentity identity;
-  uint32_t generation = 0;
   std::string_view rest = name;
-  const bool numbers = ParseNumber(rest, identity.pid) && TakePrefix(rest, "-") &&
-                       ParseNumber(rest, identity.start_time_ticks);
-  if (numbers && rest != ".ring" && TakePrefix(rest, ".") && ParseNumber(rest, generation)) {
-    if (generation == 0) return Fail(ErrorCode::kInvalidArgument, "not the name of a ring file");
+  bool ok = ParseNumber(rest, identity.pid) && identity.pid != 0 && TakePrefix(rest, "-") &&
+            ParseNumber(rest, identity.start_time_ticks);
+  if (ok && rest != ".ring") {
+    uint32_t generation = 0;
+    ok = TakePrefix(rest, ".") && ParseNumber(rest, generation) && generation != 0 && rest == ".ring";
   }
-  if (!numbers || rest != ".ring" || identity.pid == 0) {
-    return Fail(ErrorCode::kInvalidArgument, "not the name of a ring file");
-  }
+  if (!ok) return Fail(ErrorCode::kInvalidArgument, "not the name of a ring file");
   return identity;
 }
 
