@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+import tomllib
 
 BIN = Path(os.environ["SMELTR_BIN_DIR"]).resolve()
 WORKLOAD = BIN.parent / "workload"
 PATIENCE_S = 30
 
+T = TypeVar("T")
 
-def wait_until(condition: Callable[[], Any], what: str) -> Any:
+
+def wait_until(condition: Callable[[], T], what: str) -> T:
     """The condition's value once it is true. The limit only turns a hang into a failure."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -42,22 +45,24 @@ class Smeltr:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("SMELTR_", "XDG_RUNTIME"))
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SMELTR_", "XDG_RUNTIME"))
         }
         self.environment["SMELTR_HOME"] = str(home)
 
-    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str | Path, **options: object) -> subprocess.Popen[bytes]:
         environment = {**self.environment, **options.pop("env", {})}
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         return subprocess.Popen([BIN / "smeltr", *arguments], env=environment, **options)
 
-    def run(self, *arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    def run(self, *arguments: str | Path, **options: object) -> subprocess.CompletedProcess[bytes]:
         given = options.pop("input", b"")
         process = self.start(*arguments, stdin=subprocess.PIPE, **options)
         out, err = process.communicate(given, timeout=2 * PATIENCE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def record(self, *arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    def record(self, *arguments: str | Path, **options: object) -> subprocess.CompletedProcess[bytes]:
         return self.run("record", *arguments, **options)
 
     def session_directories(self) -> list[Path]:
@@ -99,6 +104,38 @@ class Smeltr:
         if pid := self.daemon_pid():
             os.kill(pid, signal.SIGTERM)
             wait_until(lambda: not is_running(pid), "smeltrd ended")
+
+
+def start_sleeper(smeltr: Smeltr, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A recorded sleeper and the pid it told."""
+    process = smeltr.start("record", "--", WORKLOAD / "sleeper", "0", *arguments)
+    assert process.stdout is not None
+    word, pid = process.stdout.readline().split()
+    assert word == b"ready"
+    return process, int(pid)
+
+
+def read_ready(process: subprocess.Popen[bytes]) -> None:
+    """Up to the line with which a lingering scope_loop says that all but its end is done."""
+    assert process.stdout is not None
+    while (line := process.stdout.readline()) != b"ready\n":
+        assert line, "the program ended before it was ready"
+
+
+def start_daemon(smeltr: Smeltr, limit_file_bytes: int | None = None) -> subprocess.Popen[bytes]:
+    def limit() -> None:
+        if limit_file_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file_bytes, limit_file_bytes))
+            # As on a full disk: the write fails instead of killing.
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    smeltr.home.mkdir(exist_ok=True)
+    with open(smeltr.home / "smeltrd.log", "ab") as log:
+        daemon = subprocess.Popen([BIN / "smeltrd"], env=smeltr.environment, stderr=log, preexec_fn=limit)
+    wait_until(
+        lambda: (smeltr.home / "run/smeltr.sock").exists() or daemon.poll() is not None, "smeltrd listened"
+    )
+    return daemon
 
 
 @pytest.fixture

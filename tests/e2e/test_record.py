@@ -1,4 +1,4 @@
-"""`smeltr record`: the program is not disturbed, and what it did becomes a session, whoever dies."""
+"""`smeltr record`: the program is not disturbed, and what it did becomes a session."""
 
 from __future__ import annotations
 
@@ -6,37 +6,18 @@ import json
 import os
 import re
 import signal
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import BIN, WORKLOAD, Smeltr, is_running, wait_until
+from conftest import WORKLOAD, Smeltr, is_running, start_daemon, start_sleeper, wait_until
 
 SCOPE_LOOP = WORKLOAD / "scope_loop"
-SLEEPER = WORKLOAD / "sleeper"
-FORK_TREE = WORKLOAD / "fork_tree"
 
 
 def last_line(err: bytes) -> str:
     return err.decode().splitlines()[-1]
-
-
-def start_sleeper(smeltr: Smeltr, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
-    """A recorded sleeper and the pid it told."""
-    process = smeltr.start("record", "--", SLEEPER, "0", *arguments)
-    assert process.stdout is not None
-    word, pid = process.stdout.readline().split()
-    assert word == b"ready"
-    return process, int(pid)
-
-
-def read_ready(process: subprocess.Popen[bytes]) -> None:
-    """Up to the line with which a lingering scope_loop says that all but its end is done."""
-    assert process.stdout is not None
-    while (line := process.stdout.readline()) != b"ready\n":
-        assert line, "the program ended before it was ready"
 
 
 # --- the program's end is record's end ---
@@ -71,7 +52,10 @@ def test_death_by_signal_is_128_more(smeltr: Smeltr, number: int) -> None:
 def test_command_not_found(smeltr: Smeltr) -> None:
     result = smeltr.record("--", "no-such-command-anywhere")
     assert result.returncode == 127
-    assert result.stderr.decode() == "smeltr: command not found: no-such-command-anywhere (neither a path nor in PATH)\n"
+    assert (
+        result.stderr.decode()
+        == "smeltr: command not found: no-such-command-anywhere (neither a path nor in PATH)\n"
+    )
     assert smeltr.record("--", "./no/such/file").returncode == 127
     assert smeltr.session_directories() == []
 
@@ -109,7 +93,9 @@ def test_script_without_interpreter_line_runs(smeltr: Smeltr, tmp_path: Path) ->
 
 def test_streams_pass_through_unchanged(smeltr: Smeltr) -> None:
     payload = bytes(range(256)) * 4096
-    program = "import sys; data = sys.stdin.buffer.read(); sys.stdout.buffer.write(data); sys.stderr.write('E\\n')"
+    program = (
+        "import sys; data = sys.stdin.buffer.read(); sys.stdout.buffer.write(data); sys.stderr.write('E\\n')"
+    )
     result = smeltr.record("--quiet", "--", sys.executable, "-c", program, input=payload)
     assert result.returncode == 0
     assert result.stdout == payload
@@ -128,7 +114,8 @@ def test_process_group_signals_and_environment_are_kept(smeltr: Smeltr) -> None:
     program = (
         "import os, signal;"
         "print(os.getpgid(0), os.getsid(0), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),"
-        " signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,"
+        " signal.getsignal(signal.SIGHUP) is signal.SIG_IGN,"
+        " signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,"
         " os.environ['KEPT'], sorted(os.listdir('/proc/self/fd')))"
     )
     plain = [sys.executable, "-c", program]
@@ -137,7 +124,11 @@ def test_process_group_signals_and_environment_are_kept(smeltr: Smeltr) -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     expected = subprocess.run(
-        plain, env={**smeltr.environment, "KEPT": "yes"}, preexec_fn=ignore_hup, capture_output=True, check=True
+        plain,
+        env={**smeltr.environment, "KEPT": "yes"},
+        preexec_fn=ignore_hup,
+        capture_output=True,
+        check=True,
     )
     result = smeltr.record("--quiet", "--", *plain, env={"KEPT": "yes"}, preexec_fn=ignore_hup)
     assert result.stdout == expected.stdout
@@ -146,7 +137,11 @@ def test_process_group_signals_and_environment_are_kept(smeltr: Smeltr) -> None:
 def test_environment_of_the_recording(smeltr: Smeltr) -> None:
     program = "import os, json; print(json.dumps(dict(os.environ)))"
     result = smeltr.record(
-        "--", sys.executable, "-c", program, env={"SMELTR_SESSION_NAME": "named", "VK_IMPLICIT_LAYER_PATH": "/mine"}
+        "--",
+        sys.executable,
+        "-c",
+        program,
+        env={"SMELTR_SESSION_NAME": "named", "VK_IMPLICIT_LAYER_PATH": "/mine"},
     )
     environment = json.loads(result.stdout)
     (library_directory,) = (smeltr.home / "lib").iterdir()
@@ -159,7 +154,10 @@ def test_environment_of_the_recording(smeltr: Smeltr) -> None:
     assert environment["GGML_VK_DEBUG_MARKERS"] == "1"
     assert environment["XDG_DATA_DIRS"] == f"{library_directory}:/usr/local/share:/usr/share"
     assert environment["VK_IMPLICIT_LAYER_PATH"] == f"/mine:{manifest.parent}"
-    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", environment["SMELTR_SCOPE_TOKEN"])
+    assert re.fullmatch(
+        r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
+        environment["SMELTR_SCOPE_TOKEN"],
+    )
     assert "SMELTR_SESSION_NAME" not in environment
     metadata = smeltr.only_metadata()
     assert metadata["name"] == "named"
@@ -203,11 +201,18 @@ def test_stopping_and_continuing_is_mirrored(smeltr: Smeltr) -> None:
 
 
 def test_third_interrupt_leaves_the_program_running(smeltr: Smeltr) -> None:
-    program = "import signal, time; signal.signal(signal.SIGINT, lambda *_: print('int', flush=True)); print('ready', flush=True)\nwhile True: time.sleep(1)"
+    program = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('int', flush=True))\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(1)"
+    )
     process = smeltr.start("record", "--", sys.executable, "-c", program)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    metadata = wait_until(lambda: "root_pid" in (m := smeltr.only_metadata()) and m, "the program was attached")
+    metadata = wait_until(
+        lambda: "root_pid" in (m := smeltr.only_metadata()) and m, "the program was attached"
+    )
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == b"int\n"
@@ -226,7 +231,8 @@ def test_summary_line_and_quiet(smeltr: Smeltr) -> None:
     short_id = smeltr.only_metadata()["session_id"][:8]
     # HookHello, 601 scopes of two events each, 600 marks.
     assert result.stderr.decode() == (
-        f"smeltr: recorded 1,803 events (0 dropped) as {short_id}, no GPU work among them; see: smeltr breakdown {short_id}\n"
+        f"smeltr: recorded 1,803 events (0 dropped) as {short_id}, no GPU work among them;"
+        f" see: smeltr breakdown {short_id}\n"
     )
     assert smeltr.only_metadata()["name"] == "loop"
     assert smeltr.record("--quiet", "--", SCOPE_LOOP).stderr == b""
@@ -238,7 +244,8 @@ def test_silent_hook_is_told(smeltr: Smeltr) -> None:
     assert metadata["hook_state"] == "requested-but-silent"
     assert metadata["event_counts"]["HookSilent"] == 1
     assert result.stderr.decode() == (
-        f"smeltr: recorded no GPU work as {metadata['session_id'][:8]}: the program created no Vulkan instance\n"
+        f"smeltr: recorded no GPU work as {metadata['session_id'][:8]}:"
+        " the program created no Vulkan instance\n"
     )
 
 
@@ -250,7 +257,8 @@ def test_static_program_is_told_beforehand(smeltr: Smeltr, tmp_path: Path) -> No
     result = smeltr.record("--", program)
     assert result.returncode == 4
     assert result.stderr.decode().splitlines()[0] == (
-        f"smeltr: warning: {program} is statically linked: its own GPU work cannot be recorded, only that of programs it starts"
+        f"smeltr: warning: {program} is statically linked:"
+        " its own GPU work cannot be recorded, only that of programs it starts"
     )
     metadata = smeltr.only_metadata()
     assert metadata["hook_state"] == "skipped"
@@ -258,7 +266,13 @@ def test_static_program_is_told_beforehand(smeltr: Smeltr, tmp_path: Path) -> No
 
 
 def test_wrong_use(smeltr: Smeltr) -> None:
-    for arguments in ([], ["--"], ["--name", "a/b", "--", "true"], ["--name", "x\ty", "--", "true"], ["--bogus", "--", "true"]):
+    for arguments in (
+        [],
+        ["--"],
+        ["--name", "a/b", "--", "true"],
+        ["--name", "x\ty", "--", "true"],
+        ["--bogus", "--", "true"],
+    ):
         result = smeltr.record(*arguments)
         assert result.returncode == 2, arguments
         assert result.stderr.startswith(b"smeltr: "), arguments
@@ -268,7 +282,10 @@ def test_wrong_use(smeltr: Smeltr) -> None:
 
 def test_misspelt_variable_is_told(smeltr: Smeltr) -> None:
     result = smeltr.record("--quiet", "--", "true", env={"SMELTR_HOOK_NO_OP": "1"})
-    assert result.stderr.decode() == "smeltr: warning: nothing reads the environment variable SMELTR_HOOK_NO_OP: misspelt?\n"
+    assert (
+        result.stderr.decode()
+        == "smeltr: warning: nothing reads the environment variable SMELTR_HOOK_NO_OP: misspelt?\n"
+    )
 
 
 # --- where recording is impossible the program runs all the same ---
@@ -326,201 +343,3 @@ def test_disk_full(smeltr: Smeltr) -> None:
     assert re.search(r"smeltr: warning: the disk refused [\d,]+ events", result.stderr.decode())
     assert daemon.poll() is None
     assert smeltr.record("--quiet", "--", "true").returncode == 0
-
-
-def start_daemon(smeltr: Smeltr, limit_file_bytes: int | None = None) -> subprocess.Popen[bytes]:
-    def limit() -> None:
-        import resource
-
-        if limit_file_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file_bytes, limit_file_bytes))
-            # As on a full disk: the write fails instead of killing.
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    smeltr.home.mkdir(exist_ok=True)
-    with open(smeltr.home / "smeltrd.log", "ab") as log:
-        daemon = subprocess.Popen([BIN / "smeltrd"], env=smeltr.environment, stderr=log, preexec_fn=limit)
-    wait_until(lambda: (smeltr.home / "run/smeltr.sock").exists() or daemon.poll() is not None, "smeltrd listened")
-    return daemon
-
-
-# --- one daemon, several recordings ---
-
-
-def test_daemon_is_started_once_and_used_again(smeltr: Smeltr) -> None:
-    assert smeltr.daemon_pid() == 0
-    smeltr.record("--", "true")
-    first = smeltr.daemon_pid()
-    assert first != 0
-    assert os.getsid(first) != os.getsid(0)
-    smeltr.record("--", "true")
-    assert smeltr.daemon_pid() == first
-    for path in [smeltr.home, smeltr.home / "run", smeltr.home / "sessions", *smeltr.session_directories()]:
-        assert stat.S_IMODE(path.stat().st_mode) == 0o700, path
-    assert stat.S_IMODE((smeltr.home / "run/smeltr.sock").stat().st_mode) == 0o600
-
-
-def test_many_first_recordings_at_once_share_one_daemon(smeltr: Smeltr) -> None:
-    processes = [smeltr.start("record", "--", SCOPE_LOOP, "--count", "50") for _ in range(8)]
-    for process in processes:
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 0
-        assert b"recorded 153 events (0 dropped)" in err, err
-    sessions = smeltr.metadata()
-    assert len(sessions) == 8
-    assert {metadata["event_counts"]["Mark"] for metadata in sessions} == {50}
-    assert smeltr.log().count(" ready at ") == 1
-
-
-def test_second_daemon_names_the_first_and_exits_3(smeltr: Smeltr) -> None:
-    smeltr.record("--", "true")
-    second = subprocess.run([BIN / "smeltrd"], env=smeltr.environment, capture_output=True, timeout=60, check=False)
-    assert second.returncode == 3
-    assert f"pid {smeltr.daemon_pid()} holds" in second.stderr.decode()
-    assert smeltr.record("--quiet", "--", "true").returncode == 0
-
-
-def test_idle_daemon_ends(smeltr: Smeltr) -> None:
-    daemon = subprocess.Popen([BIN / "smeltrd", "--idle-exit-seconds", "1"], env=smeltr.environment, stderr=subprocess.DEVNULL)
-    assert daemon.wait(60) == 0
-    assert not (smeltr.home / "run/smeltr.sock").exists()
-
-
-def test_processes_of_a_tree_share_the_session(smeltr: Smeltr) -> None:
-    result = smeltr.record("--", FORK_TREE, "2")
-    assert result.returncode == 0
-    processes = len(result.stdout.splitlines())
-    metadata = smeltr.only_metadata()
-    assert processes == 7
-    assert metadata["event_counts"]["ProcessSeen"] == processes
-    assert metadata["event_counts"]["HookHello"] == processes
-    assert metadata["event_counts"]["ModuleEntered"] == processes
-
-
-def test_nested_recording_is_a_session_of_its_own(smeltr: Smeltr) -> None:
-    inner = f"{BIN / 'smeltr'} record --name inner -- {SCOPE_LOOP} --count 7"
-    result = smeltr.record("--name", "outer", "--", "sh", "-c", f"{SCOPE_LOOP} --count 3 && {inner}")
-    assert result.returncode == 0
-    outer_session, inner_session = smeltr.metadata()
-    assert (outer_session["name"], outer_session["event_counts"]["Mark"]) == ("outer", 3)
-    assert (inner_session["name"], inner_session["event_counts"]["Mark"]) == ("inner", 7)
-
-
-def test_ring_directory_is_removed(smeltr: Smeltr) -> None:
-    process, _ = start_sleeper(smeltr, "0")
-    (directory,) = wait_until(smeltr.ring_directories, "there was a ring directory")
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert len(list(directory.glob("*.ring"))) == 1
-    process.terminate()
-    assert process.wait(60) == 0
-    assert not directory.exists()
-
-
-def test_session_stays_open_for_those_who_outlive_the_program(smeltr: Smeltr, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    script = f"{SCOPE_LOOP} --count 20 --linger < {gate} > /dev/null 2>&1 & sleep 0; until [ -e $SMELTR_RING_DIR/*.ring ]; do sleep 0.01; done"
-    opener = subprocess.Popen(["sh", "-c", f"exec 3> {gate}; read line"], stdin=subprocess.PIPE)
-    result = smeltr.record("--", "sh", "-c", script, stdout=subprocess.DEVNULL)
-    assert result.returncode == 0
-    assert "; still recording 1 of its processes" in result.stderr.decode()
-    assert "ended" not in smeltr.only_metadata()
-    opener.communicate(b"\n", timeout=60)
-    metadata = smeltr.wait_ended()
-    assert metadata["event_counts"]["Mark"] == 20
-    assert metadata["end_reason"] == "exit"
-    assert smeltr.ring_directories() == []
-
-
-# --- somebody is killed ---
-
-
-def test_kill_the_program(smeltr: Smeltr) -> None:
-    process, pid = start_sleeper(smeltr)
-    os.kill(pid, signal.SIGKILL)
-    assert process.wait(60) == 137
-    metadata = smeltr.only_metadata()
-    assert metadata["term_signal"] == 9
-    assert metadata["event_counts"]["ModuleEntered"] == 1
-
-
-def test_kill_record(smeltr: Smeltr) -> None:
-    process = smeltr.start("record", "--", SCOPE_LOOP, "--count", "30", "--linger", stdin=subprocess.PIPE)
-    assert process.stdin is not None
-    read_ready(process)
-    pid = smeltr.only_metadata()["root_pid"]
-    process.kill()
-    process.wait(60)
-    assert is_running(pid)
-    assert "ended" not in smeltr.only_metadata()
-    process.stdin.close()
-    metadata = smeltr.wait_ended()
-    assert metadata["end_reason"] == "client-lost"
-    assert "exit_code" not in metadata
-    # The loop scope is closed after the end of stdin: what came after the kill is there too.
-    assert metadata["event_counts"]["ModuleReturned"] == 31
-    assert smeltr.ring_directories() == []
-
-
-def test_kill_the_daemon(smeltr: Smeltr) -> None:
-    """The program goes on, and record brings a new daemon that takes the session over."""
-    process = smeltr.start("record", "--", SCOPE_LOOP, "--count", "40", "--linger", "--exit", "8", stdin=subprocess.PIPE)
-    read_ready(process)
-    first = smeltr.daemon_pid()
-    os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not is_running(first), "smeltrd was gone")
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 8
-    lines = err.decode().splitlines()
-    assert lines[0].startswith("smeltr: warning: the connection to smeltrd was lost")
-    assert "recorded" in lines[1]
-    metadata = smeltr.wait_ended()
-    assert metadata["end_reason"] == "recovered"
-    assert metadata["exit_code"] == 8
-    assert smeltr.daemon_pid() not in (0, first)
-    assert smeltr.ring_directories() == []
-
-
-def test_daemon_restarted_by_another_recording_adopts_the_open_one(smeltr: Smeltr) -> None:
-    process, pid = start_sleeper(smeltr, "0")
-    first = smeltr.daemon_pid()
-    os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not is_running(first), "smeltrd was gone")
-    assert smeltr.record("--", "true").returncode == 0
-    assert is_running(pid)
-    assert "ended" not in smeltr.metadata()[0]
-    process.terminate()
-    assert process.wait(60) == 0
-    metadata = smeltr.metadata()[0]
-    assert metadata["end_reason"] == "recovered"
-    assert metadata["exit_code"] == 0
-
-
-def test_everybody_killed_at_once(smeltr: Smeltr) -> None:
-    """As after a crash of the machine, but for the memory: the next daemon closes the session."""
-    process, pid = start_sleeper(smeltr)
-    for victim in (smeltr.daemon_pid(), process.pid, pid):
-        os.kill(victim, signal.SIGKILL)
-    process.wait(60)
-    wait_until(lambda: not is_running(pid) and smeltr.daemon_pid() == 0, "all were gone")
-    assert "ended" not in smeltr.only_metadata()
-    (old,) = smeltr.session_directories()
-    daemon = start_daemon(smeltr)
-    metadata = smeltr.wait_ended()
-    assert metadata["end_reason"] == "recovered"
-    assert smeltr.ring_directories() == []
-    assert smeltr.session_directories() == [old]
-    daemon.terminate()
-    assert daemon.wait(60) == 0
-
-
-def test_terminated_daemon_completes_its_sessions(smeltr: Smeltr) -> None:
-    process = smeltr.start("record", "--", SCOPE_LOOP, "--count", "25", "--linger", stdin=subprocess.PIPE)
-    read_ready(process)
-    smeltr.end_daemon()
-    metadata = smeltr.only_metadata()
-    assert metadata["end_reason"] == "daemon-shutdown"
-    assert metadata["event_counts"]["Mark"] == 25
-    out, err = process.communicate(b"", timeout=60)
-    assert process.returncode == 0
-    assert err.decode().splitlines()[-1].endswith("may be incomplete")
