@@ -107,9 +107,9 @@ bool Equal(const char* a, const char* b, size_t size) {
 
 class StringTable {
  public:
-  explicit StringTable(RingHeader* ring)
+  StringTable(RingHeader* ring, const Geometry& geometry)
       : ring_(ring),
-        slots_(reinterpret_cast<std::atomic<uint64_t>*>(BytesOf(ring) + ring->string_table_offset)),
+        slots_(reinterpret_cast<std::atomic<uint64_t>*>(BytesOf(ring) + geometry.string_table_offset)),
         characters_(reinterpret_cast<std::byte*>(slots_ + kStringSlotCount)) {}
 
   uint32_t Intern(std::string_view text) {
@@ -199,7 +199,8 @@ bool Writer::RenewBlock(ThreadBlock& block) {
   header.order.store(ring_->next_order.fetch_add(1, std::memory_order_acq_rel) + 1,
                      std::memory_order_release);
   block.header = &header;
-  block.data = BytesOf(ring_) + ring_->blocks_offset + uint64_t{index} * kBlockBytes;
+  block.data = BytesOf(ring_) + GeometryOf(block_count_ + kFatalBlockCount).blocks_offset +
+               uint64_t{index} * kBlockBytes;
   block.used_bytes = 0;
   block.generation = generation_;
   return true;
@@ -207,7 +208,7 @@ bool Writer::RenewBlock(ThreadBlock& block) {
 
 uint32_t Writer::Intern(std::string_view text) {
   if (ring_ == nullptr || text.empty() || text.size() > kMaxInternedBytes) return 0;
-  return StringTable(ring_).Intern(text);
+  return StringTable(ring_, GeometryOf(block_count_ + kFatalBlockCount)).Intern(text);
 }
 
 void Writer::CountDropped(event::Kind kind, uint64_t count) {
