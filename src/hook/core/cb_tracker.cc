@@ -38,6 +38,11 @@ TrackedCb* CbTracker::Front() {
   return head == tail_.load(std::memory_order_acquire) ? nullptr : &At(head);
 }
 
+const TrackedCb* CbTracker::Second() const {
+  const uint64_t second = head_.load(std::memory_order_relaxed) + 1;
+  return second >= tail_.load(std::memory_order_acquire) ? nullptr : &At(second);
+}
+
 void CbTracker::Pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
 void CbTracker::MarkSeen(uint64_t completed, uint64_t now_ns) {

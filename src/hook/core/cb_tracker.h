@@ -55,6 +55,8 @@ class CbTracker {
   // --- the watching side; one thread ---
   // The oldest command buffer in flight, or nullptr.
   TrackedCb* Front();
+  // The one behind it, or nullptr.
+  const TrackedCb* Second() const;
   void Pop();
   bool empty() const {
     return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);

@@ -171,8 +171,9 @@ bool Poller::LookAt(Queue& queue) {
     const bool may_run_again = recording != nullptr && recording->begun && !recording->one_time &&
                                recording->references.load(std::memory_order_relaxed) > 1 &&
                                recording->runs.load(std::memory_order_relaxed) == cb->run;
-    if (device_.traits.llvmpipe && may_run_again && completed < queue.tracker.last_submission()) break;
-    publisher_.Publish(queue, *cb, cb->seen_ns);
+    const bool would_block = device_.traits.llvmpipe && completed < queue.tracker.last_submission();
+    if (would_block && may_run_again) break;
+    publisher_.Publish(queue, *cb, !would_block || !g_exiting.load(std::memory_order_relaxed));
     if (recording != nullptr) Release(*recording);
     queue.tracker.Pop();
     progressed_ = true;
@@ -189,8 +190,15 @@ void Poller::FailAll(event::CbStatus status, VkResult error) {
   const uint64_t now_ns = MonotonicNowNs();
   for (Queue* queue = device_.queues.load(std::memory_order_acquire); queue != nullptr;
        queue = queue->next_of_device) {
+    // What was known to be complete before, is.
+    const uint64_t completed = queue->completed.load(std::memory_order_relaxed);
+    queue->tracker.MarkSeen(completed, now_ns);
     while (const TrackedCb* cb = queue->tracker.Front()) {
-      publisher_.PublishFailed(*queue, *cb, status, error, now_ns);
+      if (cb->submission <= completed) {
+        publisher_.Publish(*queue, *cb, false);
+      } else {
+        publisher_.PublishFailed(*queue, *cb, status, error, now_ns);
+      }
       if (cb->recording != nullptr) Release(*static_cast<Recording*>(cb->recording));
       queue->tracker.Pop();
     }

@@ -83,26 +83,42 @@ bool Publisher::ReadPoints(const Recording& recording, uint64_t begin_ticks, uin
   return boundaries_.Push({.op_count = all, .ns = since_begin(end_ticks)});
 }
 
-Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, uint64_t seen_ns) {
+GpuSpan Publisher::HostSpanOf(Queue& queue, const TrackedCb& cb, bool may_read) {
+  GpuSpan span = queue.tracker.HostSpan(cb.committed_ns, cb.seen_ns);
+  // It was seen complete some time after it was. If the next one has begun by then, that bounds it.
+  const TrackedCb* next = queue.tracker.Second();
+  auto* next_recording = next != nullptr ? static_cast<Recording*>(next->recording) : nullptr;
+  uint64_t ticks[2];
+  if (may_read && next_recording != nullptr && next->seen_ns != 0 && next_recording->begun &&
+      ReadPair(*next_recording, next->run, ticks)) {
+    const uint64_t begin_ns = clock_.ToNs(ticks[0], next_recording->valid_bits);
+    if (begin_ns > span.start_ns) span.end_ns = std::min(span.end_ns, begin_ns);
+  }
+  const auto* recording = static_cast<const Recording*>(cb.recording);
+  if (recording == nullptr) return span;
+  const uint64_t usual_ns = shapes_.Median(recording->shape);
+  if (!recording->has_work) {
+    span.end_ns = span.start_ns;
+  } else if (usual_ns > 0 && usual_ns < span.end_ns - span.start_ns) {
+    span.start_ns = span.end_ns - usual_ns;
+  }
+  return span;
+}
+
+Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, bool may_read) {
   auto* recording = static_cast<Recording*>(cb.recording);
   Times times;
   uint64_t ticks[2];
-  if (recording == nullptr || !recording->begun || !ReadPair(*recording, cb.run, ticks)) {
-    times.span = queue.tracker.HostSpan(cb.committed_ns, seen_ns);
-    if (recording != nullptr) {
-      const uint64_t usual = shapes_.Median(recording->shape);
-      const uint64_t bound = times.span.end_ns - times.span.start_ns;
-      if (!recording->has_work) times.span.start_ns = times.span.end_ns;
-      if (usual > 0 && usual < bound) times.span.start_ns = times.span.end_ns - usual;
-    }
+  if (recording == nullptr || !recording->begun || !may_read || !ReadPair(*recording, cb.run, ticks)) {
+    times.span = HostSpanOf(queue, cb, may_read);
     return times;
   }
   times.measured = true;
   const uint32_t bits = recording->valid_bits;
-  clock_.LearnFromWork(ticks[0], ticks[1], cb.committed_ns, seen_ns, bits);
+  clock_.LearnFromWork(ticks[0], ticks[1], cb.committed_ns, cb.seen_ns, bits);
   const uint64_t start_ns = clock_.ToNs(ticks[0], bits);
   const GpuSpan raw{.start_ns = start_ns, .end_ns = start_ns + clock_.DurationNs(ticks[0], ticks[1], bits)};
-  const CheckedSpan checked = ClampToHost(raw, cb.committed_ns, seen_ns);
+  const CheckedSpan checked = ClampToHost(raw, cb.committed_ns, cb.seen_ns);
   if (checked.epoch_error_ns != 0) {
     clock_.ShiftEpoch(checked.epoch_error_ns);
     Skip(kApi, event::SkipReason::kCalibration, "the device's clock was off; corrected");
@@ -123,8 +139,8 @@ Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, uint64_t 
   return times;
 }
 
-void Publisher::Publish(Queue& queue, const TrackedCb& cb, uint64_t seen_ns) {
-  Times times = TimesOf(queue, cb, seen_ns);
+void Publisher::Publish(Queue& queue, const TrackedCb& cb, bool may_read) {
+  Times times = TimesOf(queue, cb, may_read);
   times.span = queue.tracker.Complete(times.span);
   device_.budget.Earn(times.span.end_ns - times.span.start_ns);
   if (times.measured) {

@@ -17,8 +17,8 @@ class Publisher {
 
   // Every second or so: keeps the device's clock and the session's together.
   void Calibrate(uint64_t now_ns);
-  // `cb`, the oldest of `queue`, was seen complete at `seen_ns`.
-  void Publish(Queue& queue, const TrackedCb& cb, uint64_t seen_ns);
+  // `cb`, the oldest of `queue`, was seen complete. Without `may_read` its timestamps are left alone.
+  void Publish(Queue& queue, const TrackedCb& cb, bool may_read);
   // It will not complete.
   void PublishFailed(Queue& queue, const TrackedCb& cb, event::CbStatus status, VkResult error,
                      uint64_t now_ns);
@@ -33,7 +33,9 @@ class Publisher {
 
   bool ReadPair(Recording& recording, uint32_t run, uint64_t (&ticks)[2]);
   bool ReadPoints(const Recording& recording, uint64_t begin_ticks, uint64_t end_ticks);
-  Times TimesOf(Queue& queue, const TrackedCb& cb, uint64_t seen_ns);
+  Times TimesOf(Queue& queue, const TrackedCb& cb, bool may_read);
+  // Of a CB without times of its own: as good a bound as the host, its neighbours and its likes give.
+  GpuSpan HostSpanOf(Queue& queue, const TrackedCb& cb, bool may_read);
   void PublishOps(const TrackedCb& cb, const Recording& recording, const Times& times);
   event::Text InternedOpName(const Kernel& kernel, const RecordedOp& op, size_t slot);
 

@@ -40,6 +40,17 @@ TEST_F(CbTrackerTest, ComesOutInOrderOfSubmission) {
   EXPECT_EQ(tracker_.Front(), nullptr);
 }
 
+TEST_F(CbTrackerTest, TheSecondIsTheOneBehindTheFront) {
+  EXPECT_EQ(tracker_.Second(), nullptr);
+  Submit(1, 1);
+  EXPECT_EQ(tracker_.Second(), nullptr);
+  Submit(1, 2);
+  ASSERT_NE(tracker_.Second(), nullptr);
+  EXPECT_EQ(event::Raw(tracker_.Second()->cb_id), 2U);
+  tracker_.Pop();
+  EXPECT_EQ(tracker_.Second(), nullptr);
+}
+
 TEST_F(CbTrackerTest, AFailedSubmissionNeverShowsAndItsNumberIsUsedAgain) {
   ASSERT_TRUE(tracker_.Begin(1));
   tracker_.Add({.cb_id = event::CbId{77}, .submission = tracker_.next_submission()});
