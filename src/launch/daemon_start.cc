@@ -24,7 +24,8 @@ namespace smeltr::launch {
 namespace {
 
 constexpr off_t kLogLimitBytes = 4 << 20;
-constexpr uint64_t kRetryNs = 5'000'000;
+constexpr uint64_t kFirstPauseNs = 5'000'000;
+constexpr uint64_t kLongestPauseNs = 500'000'000;
 
 // Below the numbers that a shell's redirections use; the daemon closes everything else it inherited.
 constexpr int kReadyFd = 3;
@@ -137,13 +138,14 @@ Result<ipc::Client> ConnectOrStart(const Paths& paths, const std::filesystem::pa
   if (client.has_value() || !NobodyThere(client.error())) return client;
   const uint64_t deadline_ns = MonotonicNowNs() + uint64_t{kStartLimitMs} * 1'000'000;
   SMELTR_ASSIGN_OR_RETURN(const StartPlan plan, PlanStart(paths, daemon_program));
-  while (MonotonicNowNs() < deadline_ns) {
+  for (uint64_t pause_ns = kFirstPauseNs; MonotonicNowNs() < deadline_ns;
+       pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
     SMELTR_ASSIGN_OR_RETURN(const Fd ready, StartDaemon(plan));
     WaitReadable(ready.get(), deadline_ns);
     client = ipc::Client::Connect(paths.socket, role);
     if (client.has_value() || !NobodyThere(client.error())) return client;
     // Another process's daemon holds the lock and is about to listen, or is about to end: once more.
-    const timespec pause{0, kRetryNs};
+    const timespec pause{0, static_cast<long>(pause_ns)};
     ::nanosleep(&pause, nullptr);
   }
   return Fail(ErrorCode::kUnavailable, fmt::format("smeltrd did not start within {} s: see {}",
