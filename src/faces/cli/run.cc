@@ -41,6 +41,13 @@ std::string DeepestParsed(const CLI::App& app) {
   }
 }
 
+// CLI11 itself would only say that a subcommand is missing.
+bool IsUnknownCommand(const std::vector<std::string>& arguments, const std::vector<Added>& commands) {
+  if (arguments.empty() || arguments[0].starts_with('-')) return false;
+  return std::none_of(commands.begin(), commands.end(),
+                      [&](const Added& added) { return added.first->get_name() == arguments[0]; });
+}
+
 int ReportUsage(const CLI::App& app, std::string text, Console& console) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
@@ -82,8 +89,11 @@ int Run(int argc, const char* const* argv, Console& console) {
   }
   // CLI11 reports by throwing; nothing else here does.
   try {
-    // CLI11 wants them last first.
     std::vector<std::string> arguments = Arguments(argc, argv, commands);
+    if (IsUnknownCommand(arguments, commands)) {
+      return ReportUsage(app, "no such command: " + arguments[0], console);
+    }
+    // CLI11 wants them last first.
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {

@@ -1,0 +1,104 @@
+#include "faces/opened_session.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "session/writer.h"
+
+namespace smeltr::faces {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OpenedSessionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "smeltr-faces-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    home_ = pattern;
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    fs::remove_all(home_, ignored);
+  }
+  session::StoredSession Create(session::Metadata metadata) {
+    auto stored = session::CreateSession(home_, std::move(metadata));
+    EXPECT_TRUE(stored.has_value());
+    return *stored;
+  }
+  static void Write(const fs::path& file, uint64_t ts_ns) {
+    auto writer = session::Writer::Create(file, {});
+    ASSERT_TRUE(writer.has_value());
+    writer->Append({{.ts_ns = ts_ns, .pid = 1}, event::Mark{.label = "m"}});
+    ASSERT_TRUE(writer->Close().has_value());
+  }
+
+  fs::path home_;
+};
+
+TEST_F(OpenedSessionTest, ContinuationFilesAreOneSession) {
+  session::Metadata metadata;
+  metadata.end_reason = "recovered";
+  const session::StoredSession stored = Create(metadata);
+  Write(stored.directory / "events.smlt", 100);
+  Write(stored.directory / "events-1.smlt", 700);
+  const OpenedSession opened = OpenSession(stored);
+  EXPECT_EQ(opened.readers.size(), 2U);
+  EXPECT_EQ(opened.event_count(), 2U);
+  EXPECT_EQ(opened.duration_ns(), 600U);
+  EXPECT_EQ(opened.state, SessionState::kRecovered);
+  ASSERT_EQ(opened.counts().size(), 1U);
+  EXPECT_EQ(opened.counts()[0].count, 2U);
+}
+
+TEST_F(OpenedSessionTest, MissingEventsAreAProblemNotAFailure) {
+  const OpenedSession opened = OpenSession(Create({}));
+  EXPECT_TRUE(opened.readers.empty());
+  EXPECT_EQ(opened.problems.size(), 1U);
+  EXPECT_EQ(opened.duration_ns(), 0U);
+}
+
+TEST_F(OpenedSessionTest, OpenSessionIsLiveWhileItsProcessRunsElseCutOff) {
+  session::Metadata metadata;
+  metadata.root_pid = static_cast<uint32_t>(getpid());
+  EXPECT_EQ(OpenSession(Create(metadata)).state, SessionState::kLive);
+  metadata.root_start_time_ticks = 1;  // Another process had this pid.
+  EXPECT_EQ(OpenSession(Create(metadata)).state, SessionState::kCutOff);
+  metadata.end_reason = "exit";
+  EXPECT_EQ(OpenSession(Create(metadata)).state, SessionState::kEnded);
+}
+
+TEST(Texts, ExitAndCommand) {
+  session::Metadata metadata;
+  EXPECT_EQ(ExitText(metadata), "");
+  metadata.exit_code = 3;
+  EXPECT_EQ(ExitText(metadata), "exit 3");
+  metadata.term_signal = 11;
+  metadata.core_dumped = true;
+  EXPECT_EQ(ExitText(metadata), "SIGSEGV (core dumped)");
+
+  EXPECT_EQ(CommandText(metadata), "");
+  metadata.kind = session::SessionKind::kAmbient;
+  EXPECT_EQ(CommandText(metadata), "(ambient)");
+  metadata.argv = {"sh", "-c", "it's", ""};
+  EXPECT_EQ(CommandText(metadata), "sh -c 'it'\\''s' ''");
+}
+
+TEST(Losses, EventsAndMetadataAreNotAddedUp) {
+  OpenedSession session;
+  session.stored.metadata.dropped_counts = {{"VulkanCbOps", 7}, {"Mark", 3}};
+  session.stored.metadata.storage_lost_count = 1;
+  analysis::CaptureLoss loss;
+  loss.dropped_count = 9;
+  loss.storage_lost_count = 4;
+  const LostCounts lost = LostEvents(session, loss);
+  EXPECT_EQ(lost.dropped, 10U);
+  EXPECT_EQ(lost.storage, 4U);
+}
+
+}  // namespace
+}  // namespace smeltr::faces
