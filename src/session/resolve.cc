@@ -55,18 +55,15 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 // How far `reference` is from what the session could be called; nothing when it is no likely slip.
 std::optional<size_t> Distance(std::string_view reference, const StoredSession& session) {
+  constexpr size_t kCompared = 64;
+  const std::string wanted = Lower(reference.substr(0, kCompared));
+  const size_t limit = std::max<size_t>(2, wanted.size() / 3);
   std::optional<size_t> nearest;
-  const std::string wanted = Lower(reference.substr(0, 64));
   for (const std::string& called : {Lower(session.metadata.name), Lower(session.short_id())}) {
     if (called.empty()) continue;
-    size_t distance = EditDistance(wanted, std::string_view(called).substr(0, 64));
-    if (wanted.size() >= 3 && called.find(wanted) != std::string::npos)
-      distance = std::min<size_t>(distance, 1);
-    if (distance <= std::max<size_t>(2, wanted.size() / 3))
-      distance = std::min(distance, nearest.value_or(distance));
-    else
-      continue;
-    nearest = distance;
+    const bool is_part = wanted.size() >= 3 && called.find(wanted) != std::string::npos;
+    const size_t distance = is_part ? 1 : EditDistance(wanted, std::string_view(called).substr(0, kCompared));
+    if (distance <= limit) nearest = std::min(distance, nearest.value_or(distance));
   }
   return nearest;
 }
@@ -79,12 +76,14 @@ Error NoSessions(const std::filesystem::path& sessions_directory) {
 }
 
 Error NotFound(std::string_view reference, const std::vector<StoredSession>& sessions) {
+  // By distance, then newest first: the order of the list, which its elements' addresses have.
   std::vector<std::pair<size_t, const StoredSession*>> near;
   for (const StoredSession& session : sessions) {
-    if (const std::optional<size_t> distance = Distance(reference, session))
+    if (const std::optional<size_t> distance = Distance(reference, session)) {
       near.emplace_back(*distance, &session);
+    }
   }
-  std::ranges::stable_sort(near, {}, [](const auto& item) { return item.first; });
+  std::ranges::sort(near);
   std::string text = fmt::format("no session '{}'", Printable(Truncate(reference, 60)));
   for (size_t i = 0; i < std::min(near.size(), kShownNearest); ++i) {
     text += (i == 0 ? "; nearest: " : ", ") + Describe(*near[i].second);

@@ -48,7 +48,7 @@ bool IsUnsafe(std::string_view character) {
   if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
   if (character.size() == 2) return byte(0) == 0xC2 && byte(1) < 0xA0;
   if (character.size() != 3 || byte(0) != 0xE2) return false;
-  const unsigned tail = byte(1) << 8 | byte(2);
+  const unsigned tail = unsigned{byte(1)} << 8 | byte(2);
   const bool separators_and_overrides = tail >= 0x80A8 && tail <= 0x80AE;  // U+2028 .. U+202E
   const bool isolates = tail >= 0x81A6 && tail <= 0x81A9;                  // U+2066 .. U+2069
   return separators_and_overrides || isolates;

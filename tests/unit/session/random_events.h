@@ -93,7 +93,7 @@ class RandomEvents {
   template <typename T>
     requires(!Scalar<T>)
   void Fill(T& fields) {
-    VisitFields(fields, [this](std::string_view, bool, auto& field) { Fill(field); });
+    VisitFields(fields, [this](std::string_view, bool, auto& field) { this->Fill(field); });
   }
   template <typename T>
   event::List<T> MakeList(size_t count) {
@@ -144,7 +144,7 @@ class Fingerprint {
   template <typename T>
     requires(!Scalar<T>)
   void Add(const T& fields) {
-    VisitFields(fields, [this](std::string_view, bool, const auto& field) { Add(field); });
+    VisitFields(fields, [this](std::string_view, bool, const auto& field) { this->Add(field); });
   }
 
   std::string bytes_;
