@@ -13,26 +13,26 @@ struct NamedHook {
 };
 
 PFN_vkVoidFunction FindDeviceHook(std::string_view name) {
-  static const NamedHook kHooks[] = {
+  const NamedHook hooks[] = {
 #define HOOK(function) {"vk" #function, reinterpret_cast<PFN_vkVoidFunction>(&function)},
 #define ALIAS(alias, function) {"vk" #alias, reinterpret_cast<PFN_vkVoidFunction>(&function)},
 #include "hook/vulkan/functions.def"
   };
-  for (const NamedHook& hook : kHooks) {
+  for (const NamedHook& hook : hooks) {
     if (hook.name == name) return hook.hook;
   }
   return nullptr;
 }
 
 PFN_vkVoidFunction FindInstanceHook(std::string_view name) {
-  static const NamedHook kHooks[] = {
+  const NamedHook hooks[] = {
       {"vkGetInstanceProcAddr", reinterpret_cast<PFN_vkVoidFunction>(&GetInstanceProcAddr)},
       {"vkCreateInstance", reinterpret_cast<PFN_vkVoidFunction>(&CreateInstance)},
       {"vkDestroyInstance", reinterpret_cast<PFN_vkVoidFunction>(&DestroyInstance)},
       {"vkCreateDevice", reinterpret_cast<PFN_vkVoidFunction>(&CreateDevice)},
       {"vkGetDeviceProcAddr", reinterpret_cast<PFN_vkVoidFunction>(&GetDeviceProcAddr)},
   };
-  for (const NamedHook& hook : kHooks) {
+  for (const NamedHook& hook : hooks) {
     if (hook.name == name) return hook.hook;
   }
   return nullptr;
