@@ -42,9 +42,8 @@ class Accumulator {
         attributions_(Attribute(timeline_)),
         tree_(timeline_, options, breakdown),
         settled_(timeline_.cbs().size()) {
-    source.ForEach({event::Kind::kCbOps}, [&](const event::Event& event) {
-      OnOps(event.envelope.pid, std::get<event::CbOps>(event.payload));
-    });
+    source.ForEach<event::CbOps>(
+        [&](const event::Envelope& envelope, const event::CbOps& fields) { OnOps(envelope.pid, fields); });
     SettleRest();
     CountCbs();
     CountEvals();

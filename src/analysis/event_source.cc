@@ -4,9 +4,8 @@
 
 namespace smeltr::analysis {
 
-void SessionSource::ForEach(const std::vector<event::Kind>& kinds,
-                            const std::function<void(const event::Event&)>& visit) const {
-  for (const session::Reader& reader : readers_) reader.ForEach(kinds, visit);
+void SessionSource::ForEachBatch(event::Kind kind, const VisitBatch& visit) const {
+  for (const session::Reader& reader : readers_) reader.ForEachBatch(kind, visit);
 }
 
 TimeRange SessionSource::range() const {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <vector>
 
 #include "event/event.h"
 #include "session/reader.h"
@@ -18,12 +17,23 @@ struct TimeRange {
 
 class EventSource {
  public:
+  // `rows` is an array of the kind's struct, as long as the envelopes.
+  using VisitBatch = std::function<void(std::span<const event::Envelope> envelopes, const void* rows)>;
+
   virtual ~EventSource() = default;
-  // Every event of the given kinds, in no particular order. Texts and lists live during the call only.
-  virtual void ForEach(const std::vector<event::Kind>& kinds,
-                       const std::function<void(const event::Event&)>& visit) const = 0;
+  // Every event of one kind, in no particular order. Texts and lists live during the call only.
+  virtual void ForEachBatch(event::Kind kind, const VisitBatch& visit) const = 0;
   // Over the events of all kinds.
   virtual TimeRange range() const = 0;
+
+  // visit(const event::Envelope&, const E&) for every event of the kind E.
+  template <typename E, typename F>
+  void ForEach(F&& visit) const {
+    ForEachBatch(E::kKind, [&](std::span<const event::Envelope> envelopes, const void* rows) {
+      const E* row = static_cast<const E*>(rows);
+      for (const event::Envelope& envelope : envelopes) visit(envelope, *row++);
+    });
+  }
 };
 
 // A recording that a new daemon took over continues in another file: a session has one reader a file.
@@ -31,8 +41,7 @@ class EventSource {
 class SessionSource final : public EventSource {
  public:
   explicit SessionSource(std::span<const session::Reader> readers) : readers_(readers) {}
-  void ForEach(const std::vector<event::Kind>& kinds,
-               const std::function<void(const event::Event&)>& visit) const override;
+  void ForEachBatch(event::Kind kind, const VisitBatch& visit) const override;
   TimeRange range() const override;
 
  private:

@@ -17,8 +17,9 @@ class Collector {
  public:
   explicit Collector(Overview& overview) : overview_(overview) {}
 
-  void Visit(const event::Event& event) {
-    std::visit([&](const auto& fields) { On(event.envelope, fields); }, event.payload);
+  template <typename... E>
+  void Read(const EventSource& source) {
+    (source.ForEach<E>([&](const Envelope& envelope, const E& fields) { On(envelope, fields); }), ...);
   }
 
   void Finish() {
@@ -79,7 +80,6 @@ class Collector {
   void On(const Envelope&, const event::HookSilent& fields) {
     overview_.silent_hooks.emplace_back(fields.reason.view);
   }
-  void On(const Envelope&, const auto&) {}
 
   ProcessRow& Process(uint32_t pid) {
     ProcessRow& process = processes_[pid];
@@ -129,7 +129,6 @@ void ListInFlight(const Timeline& timeline, Overview& overview) {
 }  // namespace
 
 Overview ComputeOverview(const EventSource& source) {
-  using event::Kind;
   Overview overview;
   const Timeline timeline = Timeline::Build(source);
   overview.range = timeline.range();
@@ -137,10 +136,9 @@ Overview ComputeOverview(const EventSource& source) {
   overview.loss = timeline.loss();
   ListInFlight(timeline, overview);
   Collector collector(overview);
-  std::vector<Kind> kinds{Kind::kDeviceInfo, Kind::kQueueInfo, Kind::kProcessSeen,  Kind::kProcessExit,
-                          Kind::kApiError,   Kind::kGpuFault,  Kind::kSignalCaught, Kind::kHookSilent};
-  if (overview.cbs.failed > 0) kinds.push_back(Kind::kCbCompleted);
-  source.ForEach(kinds, [&](const event::Event& event) { collector.Visit(event); });
+  collector.Read<event::DeviceInfo, event::QueueInfo, event::ProcessSeen, event::ProcessExit, event::ApiError,
+                 event::GpuFault, event::SignalCaught, event::HookSilent>(source);
+  if (overview.cbs.failed > 0) collector.Read<event::CbCompleted>(source);
   collector.Finish();
   return overview;
 }

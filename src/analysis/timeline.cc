@@ -15,8 +15,9 @@ class TimelineBuilder {
  public:
   explicit TimelineBuilder(Timeline& timeline) : t_(timeline) {}
 
-  void Visit(const event::Event& event) {
-    std::visit([&](const auto& fields) { On(event.envelope, fields); }, event.payload);
+  template <typename... E>
+  void Read(const EventSource& source) {
+    (source.ForEach<E>([&](const Envelope& envelope, const E& fields) { On(envelope, fields); }), ...);
   }
 
   void Finish() {
@@ -120,8 +121,6 @@ class TimelineBuilder {
     uint64_t& count = skips_[std::move(key)];
     count = std::max(count, fields.count);
   }
-
-  void On(const Envelope&, const auto&) {}
 
   // --- dense numbers ---
   uint32_t ProcessOf(uint32_t pid) {
@@ -274,15 +273,13 @@ class TimelineBuilder {
 };
 
 Timeline Timeline::Build(const EventSource& source) {
-  using event::Kind;
   Timeline timeline;
   timeline.range_ = source.range();
   TimelineBuilder builder(timeline);
-  source.ForEach(
-      {Kind::kCbCommitted, Kind::kCbCompleted, Kind::kQueueInfo, Kind::kModuleEntered, Kind::kModuleReturned,
-       Kind::kMlxEvalEntered, Kind::kMlxEvalReturned, Kind::kPythonSidecarHello, Kind::kHookDropped,
-       Kind::kHookSkipped, Kind::kSidecarDropped, Kind::kSessionResumed, Kind::kStorageDegraded},
-      [&](const event::Event& event) { builder.Visit(event); });
+  builder.Read<event::QueueInfo, event::ModuleEntered, event::ModuleReturned, event::MlxEvalEntered,
+               event::MlxEvalReturned, event::PythonSidecarHello, event::CbCommitted, event::CbCompleted,
+               event::HookDropped, event::HookSkipped, event::SidecarDropped, event::SessionResumed,
+               event::StorageDegraded>(source);
   builder.Finish();
   return timeline;
 }

@@ -71,13 +71,14 @@ class Reader {
     });
   }
 
- private:
-  struct State;
-  explicit Reader(std::unique_ptr<State> state);
-  // `rows` is an array of the kind's struct, as long as the envelopes.
+  // The same for a kind known only at run time: `rows` is an array of its struct, as long as the envelopes.
   void ForEachBatch(
       event::Kind kind,
       const std::function<void(std::span<const event::Envelope>, const void* rows)>& visit) const;
+
+ private:
+  struct State;
+  explicit Reader(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

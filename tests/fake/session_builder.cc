@@ -303,12 +303,10 @@ SessionBuilder::SessionBuilder(std::string_view text) {
   }
 }
 
-void SessionBuilder::ForEach(const std::vector<event::Kind>& kinds,
-                             const std::function<void(const event::Event&)>& visit) const {
+void SessionBuilder::ForEachBatch(event::Kind kind, const VisitBatch& visit) const {
   for (const event::Event& event : events_) {
-    const bool wanted =
-        kinds.empty() || std::find(kinds.begin(), kinds.end(), event::KindOf(event.payload)) != kinds.end();
-    if (wanted) visit(event);
+    if (event::KindOf(event.payload) != kind) continue;
+    std::visit([&](const auto& fields) { visit({&event.envelope, 1}, &fields); }, event.payload);
   }
 }
 

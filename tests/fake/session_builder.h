@@ -35,8 +35,7 @@ class SessionBuilder final : public analysis::EventSource {
 
   const std::vector<event::Event>& events() const { return events_; }
 
-  void ForEach(const std::vector<event::Kind>& kinds,
-               const std::function<void(const event::Event&)>& visit) const override;
+  void ForEachBatch(event::Kind kind, const VisitBatch& visit) const override;
   analysis::TimeRange range() const override;
 
  private:
