@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <csignal>
@@ -31,12 +32,13 @@ constexpr uint32_t kMaxThreads = 2;
 constexpr float kLogitTolerance = 1e-3f;
 
 struct Options {
-  Request request{.prompt_length = 8, .steps = 128, .seed = 1};
+  Request request{.prompt_length = 16, .steps = 128, .seed = 1};
   uint32_t threads = 1;
   int device = -1;
   bool list_devices = false;
   bool check = false;
   bool loop_forever = false;
+  bool timing = false;
   uint32_t crash_after_steps = 0;
   int exit_code = 0;
 };
@@ -187,7 +189,10 @@ int Run(const Options& options) {
   }
 
   const Model model(options.request.Context());
+  const auto begin = std::chrono::steady_clock::now();
   DecodeAll(model, options, sequences);
+  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
+  if (options.timing) std::fprintf(stderr, "decoding: %.3f ms\n", elapsed.count());
   for (const Sequence& sequence : sequences) {
     if (!sequence.error.empty()) throw Error(sequence.error);
   }
@@ -222,6 +227,7 @@ void DefineOptions(CLI::App& app, Options& options) {
       ->check(CLI::Range(0, 1024));
   app.add_flag("--list-devices", options.list_devices, "List the Vulkan devices and exit");
   app.add_flag("--check", options.check, "Compare with a plain C++ implementation of the same network");
+  app.add_flag("--timing", options.timing, "Print on stderr how long the decoding took");
   app.add_option("--exit-code", options.exit_code, "Exit with this status at the end")
       ->check(CLI::Range(0, 255));
   app.add_option("--crash-after", options.crash_after_steps,
