@@ -120,7 +120,14 @@ RENDER_PASS_BEGIN(CmdBeginRenderPass, (const VkRenderPassBeginInfo* info, VkSubp
                   (info, contents))
 RENDER_PASS_BEGIN(CmdBeginRenderPass2, (const VkRenderPassBeginInfo* info, const VkSubpassBeginInfo* subpass),
                   (info, subpass))
-RENDER_PASS_BEGIN(CmdBeginRendering, (const VkRenderingInfo* info), (info))
+VKAPI_ATTR void VKAPI_CALL CmdBeginRendering(VkCommandBuffer commandBuffer, const VkRenderingInfo* info) {
+  Recorder recorder(commandBuffer);
+  if (recorder.next() == nullptr || recorder.next()->CmdBeginRendering == nullptr) return;
+  recorder.BeforeRenderPass((info->flags & VK_RENDERING_RESUMING_BIT) != 0,
+                            (info->flags & VK_RENDERING_SUSPENDING_BIT) != 0);
+  recorder.next()->CmdBeginRendering(commandBuffer, info);
+}
+
 RENDER_PASS_END(CmdEndRenderPass, (), ())
 RENDER_PASS_END(CmdEndRenderPass2, (const VkSubpassEndInfo* info), (info))
 RENDER_PASS_END(CmdEndRendering, (), ())

@@ -52,7 +52,6 @@ class Poller {
   // Of the last look.
   bool progressed_ = false;
   bool untimed_in_flight_ = false;
-  Poller* next_poller_ = nullptr;
 };
 
 // How far `queue` has come, by asking the driver without blocking, or as last known. Any thread.

@@ -42,7 +42,7 @@ void Publisher::Calibrate(uint64_t) {
   if (ReadBothClocks(device_, ticks, ns)) clock_.Calibrate(ticks, ns);
 }
 
-bool Publisher::ReadPair(Recording& recording, uint32_t run, uint64_t (&ticks)[2]) {
+bool Publisher::ReadRun(Recording& recording, uint32_t run, uint64_t (&ticks)[2], bool* points) {
   const auto read_saved = [&] {
     const SavedRun* saved = recording.saved.load(std::memory_order_acquire);
     if (saved == nullptr) return false;
@@ -58,6 +58,7 @@ bool Publisher::ReadPair(Recording& recording, uint32_t run, uint64_t (&ticks)[2
   if (recording.runs.load(std::memory_order_relaxed) == run) {
     read = ReadTimestamps(device_, recording.pair, 0, 2, ticks);
     if (read) recording.read_run.store(run, std::memory_order_relaxed);
+    if (read && points != nullptr && recording.sampled) *points = ReadPoints(recording, ticks[0], ticks[1]);
   }
   recording.query_busy.clear(std::memory_order_release);
   return read || read_saved();
@@ -90,7 +91,7 @@ GpuSpan Publisher::HostSpanOf(Queue& queue, const TrackedCb& cb, bool may_read) 
   auto* next_recording = next != nullptr ? static_cast<Recording*>(next->recording) : nullptr;
   uint64_t ticks[2];
   if (may_read && next_recording != nullptr && next->seen_ns != 0 && next_recording->begun &&
-      ReadPair(*next_recording, next->run, ticks)) {
+      ReadRun(*next_recording, next->run, ticks, nullptr)) {
     const uint64_t begin_ns = clock_.ToNs(ticks[0], next_recording->valid_bits);
     if (begin_ns > span.start_ns) span.end_ns = std::min(span.end_ns, begin_ns);
   }
@@ -99,7 +100,7 @@ GpuSpan Publisher::HostSpanOf(Queue& queue, const TrackedCb& cb, bool may_read) 
   const uint64_t usual_ns = shapes_.Median(recording->shape);
   if (!recording->has_work) {
     span.end_ns = span.start_ns;
-  } else if (usual_ns > 0 && usual_ns < span.end_ns - span.start_ns) {
+  } else if (!recording->ops.empty() && usual_ns > 0 && usual_ns < span.end_ns - span.start_ns) {
     span.start_ns = span.end_ns - usual_ns;
   }
   return span;
@@ -109,7 +110,8 @@ Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, bool may_
   auto* recording = static_cast<Recording*>(cb.recording);
   Times times;
   uint64_t ticks[2];
-  if (recording == nullptr || !recording->begun || !may_read || !ReadPair(*recording, cb.run, ticks)) {
+  if (recording == nullptr || !recording->begun || !may_read ||
+      !ReadRun(*recording, cb.run, ticks, &times.sampled)) {
     times.span = HostSpanOf(queue, cb, may_read);
     return times;
   }
@@ -127,13 +129,13 @@ Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, bool may_
   const uint64_t measured_ns = times.span.end_ns - times.span.start_ns;
   const auto points = static_cast<uint32_t>(recording->points.size());
   if (!recording->sampled || points == 0) {
-    shapes_.Add(recording->shape, measured_ns);
+    times.sampled = false;
+    if (!recording->ops.empty()) shapes_.Add(recording->shape, measured_ns);
     return times;
   }
   const uint64_t usual = shapes_.Median(recording->shape);
   device_.budget.NotePoints(points);
   device_.budget.NotePrice(measured_ns, usual, points);
-  times.sampled = ReadPoints(*recording, ticks[0], ticks[1]);
   times.span.end_ns =
       times.span.start_ns + UnsampledSpan(measured_ns, usual, points, device_.budget.price_ns());
   return times;
@@ -214,6 +216,10 @@ void Publisher::PublishFailed(Queue& queue, const TrackedCb& cb, event::CbStatus
                             .error_domain = error != VK_SUCCESS ? event::Text("VkResult") : event::Text(),
                             .in_flight_ns = now_ns - std::min(now_ns, cb.committed_ns),
                             .time_source = event::TimeSource::kHost});
+  // Which kernels were in it is what one wants to know of work that failed.
+  const auto* recording = static_cast<const Recording*>(cb.recording);
+  if (status != event::CbStatus::kError || recording == nullptr || recording->ops.empty()) return;
+  PublishOps(cb, *recording, {.span = {.start_ns = now_ns, .end_ns = now_ns}});
 }
 
 void Publisher::WarnSlow(Queue& queue, const TrackedCb& cb, uint64_t now_ns) {

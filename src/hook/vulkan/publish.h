@@ -31,7 +31,9 @@ class Publisher {
     bool sampled = false;
   };
 
-  bool ReadPair(Recording& recording, uint32_t run, uint64_t (&ticks)[2]);
+  // The pair of that run; with `points` not null also whether the points inside could be read into
+  // boundaries_.
+  bool ReadRun(Recording& recording, uint32_t run, uint64_t (&ticks)[2], bool* points);
   bool ReadPoints(const Recording& recording, uint64_t begin_ticks, uint64_t end_ticks);
   Times TimesOf(Queue& queue, const TrackedCb& cb, bool may_read);
   // Of a CB without times of its own: as good a bound as the host, its neighbours and its likes give.

@@ -49,7 +49,7 @@ void Clear(Recording& recording) {
   recording.boundary_ops = recording.inner_boundaries = 0;
   recording.one_time = recording.simultaneous = recording.fresh_each_time = false;
   recording.may_time = recording.begun = recording.has_work = recording.sampled = false;
-  recording.in_render_pass = false;
+  recording.in_render_pass = recording.suspended = false;
   for (const Kernel*& kernel : recording.bound) kernel = nullptr;
   recording.closes_inherited = 0;
   recording.runs.store(0, std::memory_order_relaxed);
@@ -205,14 +205,17 @@ void Recorder::NoteBoundary() {
   ++recording.inner_boundaries;
 }
 
-void Recorder::BeforeRenderPass() {
+void Recorder::BeforeRenderPass(bool resumes, bool suspends) {
   if (recording_ == nullptr) return;
-  BeforeBarrier();
+  // Resumed from an earlier command buffer: not even the begin timestamp may come between.
+  if (resumes && !recording_->has_work) recording_->may_time = false;
+  if (!resumes || !recording_->in_render_pass) BeforeBarrier();
+  recording_->suspended = suspends;
   recording_->in_render_pass = true;
 }
 
 void Recorder::AfterRenderPass() {
-  if (recording_ == nullptr) return;
+  if (recording_ == nullptr || recording_->suspended) return;
   recording_->in_render_pass = false;
   NoteBoundary();
   if (recording_->sampled) AddPoint(CurrentSettings().exact_ops);
@@ -260,7 +263,7 @@ void Recorder::AddPoint(bool exact) {
 }
 
 void Recorder::Finish() {
-  if (recording_ == nullptr || !recording_->begun) return;
+  if (recording_ == nullptr || !recording_->begun || recording_->suspended) return;
   const QueryRange& pair = recording_->pair;
   next_->CmdWriteTimestamp(handle_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pair.pool, pair.first + 1);
 }

@@ -47,6 +47,7 @@ struct Recording {
   bool has_work = false;
   bool sampled = false;
   bool in_render_pass = false;
+  bool suspended = false;  // Between a suspended render pass and its resumption no timestamp is allowed.
   const Kernel* bound[4] = {};
 
   // Labels opened here and not closed; labels closed here that an earlier command buffer opened.
@@ -94,7 +95,7 @@ class Recorder {
   void AfterOp(const Kernel& kernel, event::OpType type, uint32_t x, uint32_t y, uint32_t z);
   // Before something that waits for earlier commands.
   void BeforeBarrier();
-  void BeforeRenderPass();
+  void BeforeRenderPass(bool resumes = false, bool suspends = false);
   void AfterRenderPass();
   void ExecuteSecondaries(uint32_t count, const VkCommandBuffer* secondaries);
   // Before vkEndCommandBuffer.
