@@ -81,6 +81,7 @@ bool TableDecoder::OpenColumn(std::span<const std::byte> bytes, const Field& fie
   const uint64_t element_count = in.LoadVarint();
   if (!in.ok() || element_count > kMaxBlockElements) return false;
   column.elements_left = element_count;
+  column.filled_elements = 0;
   if (!column.cursor.Open(in, row_count, decompressor)) return false;
   const uint64_t column_count = in.LoadVarint();
   if (column.elements == nullptr) column.elements = std::make_unique<TableDecoder>();
@@ -88,9 +89,18 @@ bool TableDecoder::OpenColumn(std::span<const std::byte> bytes, const Field& fie
 }
 
 bool TableDecoder::Decode(size_t count, std::byte* rows, bool fresh, const StoredTexts& texts) {
-  const size_t stride = schema_->row_bytes;
-  if (fresh && !complete_) std::memset(rows, 0, count * stride);
+  if (count == 0) return true;
+  if (fresh && !complete_) std::memset(rows, 0, count * schema_->row_bytes);
+  for (size_t done = 0; done < count; done += kPiece) {
+    const size_t piece = std::min(kPiece, count - done);
+    if (!DecodePiece(piece, rows + done * schema_->row_bytes, fresh, texts)) return false;
+  }
+  return true;
+}
+
+bool TableDecoder::DecodePiece(size_t count, std::byte* rows, bool fresh, const StoredTexts& texts) {
   std::array<uint64_t, kPiece> numbers;
+  const std::span<uint64_t> piece = std::span(numbers).first(count);
   for (size_t i = 0; i < schema_->fields.size(); ++i) {
     const Field& field = schema_->fields[i];
     Column& column = columns_[i];
@@ -100,20 +110,16 @@ bool TableDecoder::Decode(size_t count, std::byte* rows, bool fresh, const Store
       continue;
     }
     if (column.cursor.constant() && !fresh) continue;
-    for (size_t done = 0; done < count; done += kPiece) {
-      const std::span<uint64_t> piece = std::span(numbers).first(std::min(kPiece, count - done));
-      column.cursor.Next(piece);
-      ScatterField(field.form, piece, rows + done * stride + field.offset, stride, texts);
-    }
+    column.cursor.Next(piece);
+    ScatterField(field.form, piece, rows + field.offset, schema_->row_bytes, texts);
   }
   return true;
 }
 
 bool TableDecoder::DecodeList(const Field& field, Column& column, std::byte* rows, size_t count,
                               const StoredTexts& texts) {
-  // Lists hang in the rows of a block, which come in batches; elements have no lists of their own.
+  // Lists hang in the rows of a block, which come in batches of one piece; elements have no lists.
   std::array<uint64_t, kPiece> counts;
-  if (count > kPiece) return false;
   const std::span<uint64_t> lengths = std::span(counts).first(count);
   column.cursor.Next(lengths);
   size_t total = 0;
@@ -126,9 +132,12 @@ bool TableDecoder::DecodeList(const Field& field, Column& column, std::byte* row
   if (total * element_bytes > column.element_rows_bytes) {
     column.element_rows_bytes = total * element_bytes;
     column.element_rows = std::make_unique_for_overwrite<std::byte[]>(column.element_rows_bytes);
+    column.filled_elements = 0;
   }
   std::byte* element = column.element_rows.get();
-  if (!column.elements->Decode(total, element, true, texts)) return false;
+  const bool fresh = total > column.filled_elements;
+  if (!column.elements->Decode(total, element, fresh, texts)) return false;
+  column.filled_elements = std::max(column.filled_elements, total);
   for (const uint64_t length : lengths) {
     field.set_list(rows, element, length);
     if (length != 0) element += length * element_bytes;

@@ -35,10 +35,12 @@ class TableDecoder {
     size_t elements_left = 0;
     std::unique_ptr<std::byte[]> element_rows;
     size_t element_rows_bytes = 0;
+    size_t filled_elements = 0;  // So many of element_rows hold the block's constant fields already.
   };
 
   bool OpenColumn(std::span<const std::byte> bytes, const Field& field, size_t row_count, Column& column,
                   Decompressor& decompressor);
+  bool DecodePiece(size_t count, std::byte* rows, bool fresh, const StoredTexts& texts);
   bool DecodeList(const Field& field, Column& column, std::byte* rows, size_t count,
                   const StoredTexts& texts);
 
@@ -50,7 +52,8 @@ class TableDecoder {
 // Not thread-safe.
 class BlockDecoder {
  public:
-  static constexpr size_t kBatchRows = 1024;
+  // Small enough that a batch of any kind stays in the first-level cache while its columns are filled in.
+  static constexpr size_t kBatchRows = 256;
 
   BlockDecoder();
 

@@ -113,7 +113,8 @@ class Pass {
   bool Open(const BlockEntry& block, uint64_t offset, BlockDecoder& decoder) {
     const Schema* schema = &OpaqueSchema();
     if (!block.opaque) schema = FindSchema(static_cast<event::Kind>(block.kind_number));
-    return ReadTexts() && Read(offset, block.stored_bytes, block.checksum, block_bytes_) &&
+    return (!schema->has_texts || ReadTexts()) &&
+           Read(offset, block.stored_bytes, block.checksum, block_bytes_) &&
            decoder.Open(block, *schema, block_bytes_, texts_, decompressor_);
   }
 

@@ -51,15 +51,20 @@ Field MakeField(size_t offset) {
 template <typename T>
 Schema MakeSchema() {
   Schema schema{.row_bytes = sizeof(T), .fields = {}};
+  const auto add = [&](const Field& field) {
+    schema.has_texts |=
+        field.form == FieldForm::kText || (field.element != nullptr && field.element->has_texts);
+    schema.fields.push_back(field);
+  };
   if constexpr (Scalar<T> || std::same_as<T, event::Text>) {
-    schema.fields.push_back(MakeField<T>(0));
+    add(MakeField<T>(0));
   } else {
     static_assert(std::is_trivially_copyable_v<T>);
     const T probe{};
     VisitFields(probe, [&]<typename F>(std::string_view, bool, const F& field) {
       const auto offset =
           reinterpret_cast<const std::byte*>(&field) - reinterpret_cast<const std::byte*>(&probe);
-      schema.fields.push_back(MakeField<F>(static_cast<size_t>(offset)));
+      add(MakeField<F>(static_cast<size_t>(offset)));
     });
   }
   return schema;

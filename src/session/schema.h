@@ -18,6 +18,7 @@ struct Field;
 struct Schema {
   size_t row_bytes = 0;
   std::vector<Field> fields;
+  bool has_texts = false;  // In its fields or in the elements of its lists.
 };
 
 struct Field {
