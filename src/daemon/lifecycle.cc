@@ -162,7 +162,10 @@ Result<HomeLock> HomeLock::Acquire(const std::filesystem::path& file) {
 Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options) {
   SMELTR_TRY(MakePrivateDirectory(paths.run));
   SMELTR_TRY(MakePrivateDirectory(paths.sessions));
-  SMELTR_TRY(MakePrivateDirectory(paths.socket.parent_path()));
+  std::error_code error;
+  if (paths.own_socket_directory || !std::filesystem::exists(paths.socket.parent_path(), error)) {
+    SMELTR_TRY(MakePrivateDirectory(paths.socket.parent_path()));
+  }
   SMELTR_ASSIGN_OR_RETURN(std::filesystem::path ring_base, MakeRingBase(paths));
   return Daemon(paths, options, std::move(ring_base)).Run();
 }

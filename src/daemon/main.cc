@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
+#include <exception>
 #include <string>
 
 #include "daemon/lifecycle.h"
@@ -41,6 +41,8 @@ int main(int argc, char** argv) {
 
   ::umask(0077);
   ::signal(SIGPIPE, SIG_IGN);
+  // A file size limit inherited from whoever started us makes writes fail, like a full disk.
+  ::signal(SIGXFSZ, SIG_IGN);
   smeltr::SetLogLevel(
       smeltr::ParseLogLevel(smeltr::Environment("SMELTR_LOG").value_or(""), smeltr::LogLevel::kInfo));
   const auto paths = smeltr::ResolvePaths();
@@ -49,6 +51,11 @@ int main(int argc, char** argv) {
     return Fail(made.error());
   const auto lock = smeltr::daemon::HomeLock::Acquire(paths->lock);
   if (!lock.has_value()) return Fail(lock.error());
-  const auto ended = smeltr::daemon::RunDaemon(*paths, options);
-  return ended.has_value() ? 0 : Fail(ended.error());
+  // The one boundary. Half alive is worse than gone: the next daemon takes open sessions over.
+  try {
+    const auto ended = smeltr::daemon::RunDaemon(*paths, options);
+    return ended.has_value() ? 0 : Fail(ended.error());
+  } catch (const std::exception& error) {
+    return Fail({smeltr::ErrorCode::kIo, error.what()});
+  }
 }

@@ -28,8 +28,10 @@ event::KindName DroppedName(event::Api api, event::Kind kind) {
 }  // namespace
 
 Result<Recording> Recording::Open(const std::filesystem::path& sessions_directory,
-                                  const std::filesystem::path& ring_base, session::Metadata metadata) {
-  SMELTR_ASSIGN_OR_RETURN(SessionLog log, SessionLog::Create(sessions_directory, std::move(metadata)));
+                                  const std::filesystem::path& ring_base, session::Metadata metadata,
+                                  DiskReserve& reserve) {
+  SMELTR_ASSIGN_OR_RETURN(SessionLog log,
+                          SessionLog::Create(sessions_directory, std::move(metadata), reserve));
   RingDirectory rings(ring_base / log.metadata().session_id);
   if (const auto made = MakePrivateDirectory(rings.path()); !made.has_value()) {
     log.Discard();
@@ -39,8 +41,9 @@ Result<Recording> Recording::Open(const std::filesystem::path& sessions_director
 }
 
 Recording Recording::Adopt(session::StoredSession session, std::filesystem::path ring_directory,
-                           uint64_t now_ns) {
-  Recording recording(SessionLog::Adopt(std::move(session)), RingDirectory(std::move(ring_directory)));
+                           DiskReserve& reserve, uint64_t now_ns) {
+  Recording recording(SessionLog::Adopt(std::move(session), reserve),
+                      RingDirectory(std::move(ring_directory)));
   recording.client_lost_ = true;
   recording.orphan_until_ns_ = now_ns + kReconnectNs;
   return recording;

@@ -22,11 +22,12 @@ class Recording {
  public:
   // The session and its ring directory under `ring_base`. `metadata` holds what is known of the command.
   static Result<Recording> Open(const std::filesystem::path& sessions_directory,
-                                const std::filesystem::path& ring_base, session::Metadata metadata);
+                                const std::filesystem::path& ring_base, session::Metadata metadata,
+                                DiskReserve& reserve);
   // One whose daemon died before it ended; `ring_directory` may be gone. `now_ns`: its record has some time
   // from then on to call Finish.
   static Recording Adopt(session::StoredSession session, std::filesystem::path ring_directory,
-                         uint64_t now_ns);
+                         DiskReserve& reserve, uint64_t now_ns);
 
   const session::Metadata& metadata() const { return log_.metadata(); }
   const std::filesystem::path& directory() const { return log_.directory(); }

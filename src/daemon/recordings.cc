@@ -54,7 +54,8 @@ void Recordings::Adopt(session::StoredSession session) {
   }
   Log(LogLevel::kInfo, fmt::format("session {} was left open by an earlier smeltrd: taking it over",
                                    session::ShortId(session.metadata)));
-  open_.try_emplace(id, Entry{Recording::Adopt(std::move(session), std::move(rings), MonotonicNowNs())});
+  open_.try_emplace(
+      id, Entry{Recording::Adopt(std::move(session), std::move(rings), reserve_, MonotonicNowNs())});
 }
 
 // Only this daemon, the holder of the home's lock, makes directories there.
@@ -84,8 +85,10 @@ Result<ipc::Reserved> Recordings::Reserve(const ipc::Reserve& request, ClientId 
     }
   }
   SMELTR_ASSIGN_OR_RETURN(std::string name, session::ValidateName(request.name));
-  SMELTR_ASSIGN_OR_RETURN(Recording recording, Recording::Open(paths_.sessions, ring_base_,
-                                                               MakeMetadata(request, std::move(name))));
+  SMELTR_ASSIGN_OR_RETURN(
+      Recording recording,
+      Recording::Open(paths_.sessions, ring_base_, MakeMetadata(request, std::move(name)), reserve_));
+  reserve_.Hold();
   ipc::Reserved reserved;
   reserved.session_id = recording.metadata().session_id;
   reserved.short_id = session::ShortId(recording.metadata());

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "daemon/disk_reserve.h"
 #include "daemon/recording.h"
 #include "ipc/message.h"
 #include "util/paths.h"
@@ -22,7 +23,7 @@ using ClientId = uint64_t;
 class Recordings {
  public:
   Recordings(Paths paths, std::filesystem::path ring_base)
-      : paths_(std::move(paths)), ring_base_(std::move(ring_base)) {}
+      : paths_(std::move(paths)), ring_base_(std::move(ring_base)), reserve_(paths_.run / "reserve") {}
 
   // Takes over the sessions that a dead daemon left open, and removes ring directories that belong to none.
   // One that cannot be taken over is logged and does not stop the others.
@@ -59,6 +60,7 @@ class Recordings {
 
   Paths paths_;
   std::filesystem::path ring_base_;
+  DiskReserve reserve_;
   Map open_;  // By session id.
 };
 

@@ -30,10 +30,10 @@ uint64_t LastChangeNs(const std::filesystem::path& file) {
 }  // namespace
 
 Result<SessionLog> SessionLog::Create(const std::filesystem::path& sessions_directory,
-                                      session::Metadata metadata) {
+                                      session::Metadata metadata, DiskReserve& reserve) {
   SMELTR_ASSIGN_OR_RETURN(session::StoredSession stored,
                           session::CreateSession(sessions_directory, std::move(metadata)));
-  SessionLog log(std::move(stored));
+  SessionLog log(std::move(stored), reserve);
   auto writer = session::Writer::Create(log.directory() / session::kEventsFile, {});
   if (!writer.has_value()) {
     log.Discard();
@@ -44,8 +44,8 @@ Result<SessionLog> SessionLog::Create(const std::filesystem::path& sessions_dire
   return log;
 }
 
-SessionLog SessionLog::Adopt(session::StoredSession session) {
-  SessionLog log(std::move(session));
+SessionLog SessionLog::Adopt(session::StoredSession session, DiskReserve& reserve) {
+  SessionLog log(std::move(session), reserve);
   log.adopted_ = true;
   return log;
 }
@@ -107,7 +107,12 @@ void SessionLog::NoteStorage(uint64_t now_ns) {
 
 void SessionLog::SaveMetadata() {
   metadata().storage_lost_count = lost_count();
-  if (const auto saved = session::WriteMetadata(directory(), metadata()); !saved.has_value()) {
+  auto saved = session::WriteMetadata(directory(), metadata());
+  if (!saved.has_value() && saved.error().code() == ErrorCode::kNoSpace) {
+    reserve_->Release();
+    saved = session::WriteMetadata(directory(), metadata());
+  }
+  if (!saved.has_value()) {
     Log(LogLevel::kError, fmt::format("session {}: {}", session::ShortId(metadata()), saved.error().text()));
   }
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "daemon/disk_reserve.h"
 #include "event/event.h"
 #include "session/store.h"
 #include "session/writer.h"
@@ -19,12 +20,12 @@ namespace smeltr::daemon {
 
 class SessionLog {
  public:
-  // A new session of `sessions_directory`.
+  // A new session of `sessions_directory`. `reserve` outlives it.
   static Result<SessionLog> Create(const std::filesystem::path& sessions_directory,
-                                   session::Metadata metadata);
+                                   session::Metadata metadata, DiskReserve& reserve);
   // Goes on with one whose daemon died: what comes now goes to a file of its own, made when there is
   // something to write; the earlier file is never touched.
-  static SessionLog Adopt(session::StoredSession session);
+  static SessionLog Adopt(session::StoredSession session, DiskReserve& reserve);
 
   session::Metadata& metadata() { return session_.metadata; }
   const session::Metadata& metadata() const { return session_.metadata; }
@@ -43,7 +44,7 @@ class SessionLog {
     Append(event);
   }
   void FlushIfDue(uint64_t now_ns);
-  // Writes the metadata as it is now; a failure is logged.
+  // Writes the metadata as it is now, on a full disk at the cost of the reserve; a failure is logged.
   void SaveMetadata();
   // Completes the events file; the metadata, when saved next, says that and why it ended. Call once.
   void Close(std::string_view end_reason);
@@ -53,12 +54,14 @@ class SessionLog {
   uint64_t lost_count() const;
 
  private:
-  explicit SessionLog(session::StoredSession session) : session_(std::move(session)) {}
+  SessionLog(session::StoredSession session, DiskReserve& reserve)
+      : session_(std::move(session)), reserve_(&reserve) {}
   void NoteStorage(uint64_t now_ns);
   bool EnsureWriter();
   std::string EndTime() const;
 
   session::StoredSession session_;
+  DiskReserve* reserve_;
   std::optional<session::Writer> writer_;
   bool adopted_ = false;
   bool writer_failed_ = false;

@@ -10,7 +10,8 @@
 
 namespace smeltr::ipc {
 
-inline constexpr int kCallLimitMs = 2000;
+// A busy machine may keep the daemon from a core for seconds.
+inline constexpr int kCallLimitMs = 5000;
 
 class Client {
  public:

@@ -98,16 +98,19 @@ SignalGuard::SignalGuard() {
     ::sigaction(signal, nullptr, &current);
     if (current.sa_handler != SIG_IGN) sigaddset(&watched_, signal);
   }
-  ::sigprocmask(SIG_BLOCK, &watched_, &previous_mask_);
+  ::sigprocmask(SIG_SETMASK, nullptr, &previous_mask_);
   // With SIGCHLD ignored, as some starters leave it, the system would throw the child's status away.
   struct sigaction action{};
   action.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &action, &previous_child_action_);
+  action.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &action, &previous_pipe_action_);
 }
 
-SignalGuard::~SignalGuard() { RestoreInChild(); }
+void SignalGuard::BlockWatched() const { ::sigprocmask(SIG_BLOCK, &watched_, nullptr); }
 
-void SignalGuard::RestoreInChild() const {
+void SignalGuard::Restore() const {
+  ::sigaction(SIGPIPE, &previous_pipe_action_, nullptr);
   ::sigaction(SIGCHLD, &previous_child_action_, nullptr);
   ::sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
 }
@@ -122,13 +125,14 @@ Result<Child> Child::SpawnHeld(const Command& command, const SignalGuard& signal
   shell_arguments.front() = const_cast<char*>(command.executable.c_str());
   shell_arguments.insert(shell_arguments.begin(), const_cast<char*>("sh"));
 
+  signals.BlockWatched();
   const pid_t pid = ::fork();
   if (pid < 0) return Fail(ErrorCode::kIo, fmt::format("cannot start a process: {}", ::strerror(errno)));
   if (pid == 0) {
     hold.second.Reset();
     char go = 0;
     if (!ReadValue(hold.first.get(), go)) ::_exit(125);  // record is gone: so is its child.
-    signals.RestoreInChild();
+    signals.Restore();
     ::execve(command.executable.c_str(), arguments.data(), environment.data());
     int reason = errno;
     // A script without "#!", which every shell runs as one of its own.

@@ -33,28 +33,32 @@ struct ExitStatus {
 // What a shell would return: 128 + signal for a death by signal.
 int ShellStatus(const ExitStatus& status);
 
-// The signals of record itself while it has a child. Construct before the child is spawned and before any
-// thread is started. Restores everything at the end.
+// The signals of record itself; restores everything at the end. Construct before any thread is started.
 class SignalGuard {
  public:
+  // From here on a stderr that nobody reads does not kill, and a child's status is not thrown away.
   SignalGuard();
-  ~SignalGuard();
+  ~SignalGuard() { Restore(); }
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
 
+  // From here on the watched signals wait for Child::Wait().
+  void BlockWatched() const;
   const sigset_t& watched() const { return watched_; }
-  // In the child, before exec: what record was started with.
-  void RestoreInChild() const;
+  // Also in the child before exec: it gets what record was started with.
+  void Restore() const;
 
  private:
   sigset_t watched_{};
   sigset_t previous_mask_{};
   struct sigaction previous_child_action_{};
+  struct sigaction previous_pipe_action_{};
 };
 
 class Child {
  public:
-  // Forks. The new process waits for Release() and has executed nothing of the program yet.
+  // Blocks the watched signals and forks. The new process waits for Release() and has executed nothing of the
+  // program yet.
   static Result<Child> SpawnHeld(const Command& command, const SignalGuard& signals);
   Child(Child&&) = default;
   // A child that was never released is killed.

@@ -1,7 +1,6 @@
 #include "launch/record.h"
 
 #include <fmt/format.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,7 +23,11 @@ namespace {
 // Argument lists may be longer than a message: what is kept of them is for people to read.
 constexpr size_t kKeptArgumentBytes = 64 * 1024;
 
-void Say(std::string_view text) { fmt::print(stderr, "smeltr: {}\n", text); }
+// One write, so that lines of several processes do not mix. A stderr that is gone is no reason to stop.
+void Say(std::string_view text) {
+  const std::string line = fmt::format("smeltr: {}\n", text);
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
+}
 
 std::string MakeToken() {
   std::random_device random;
@@ -170,9 +173,8 @@ int FailedStart(const Error& error) {
 }
 
 // From the held child to its end. `recording` is empty for an unrecorded run.
-int RunChild(const RecordOptions& options, Command command, std::optional<Recording> recording,
-             const HookVerdict& verdict) {
-  const SignalGuard signals;
+int RunChild(const RecordOptions& options, const Command& command, std::optional<Recording> recording,
+             const HookVerdict& verdict, const SignalGuard& signals) {
   auto child = Child::SpawnHeld(command, signals);
   if (!child.has_value()) {
     Say(child.error().text());
@@ -203,6 +205,7 @@ int RunChild(const RecordOptions& options, Command command, std::optional<Record
 }  // namespace
 
 int Record(const RecordOptions& options) {
+  const SignalGuard signals;
   const std::string path = Environment("PATH").value_or("/bin:/usr/bin");
   Command command;
   command.argv = options.argv;
@@ -220,10 +223,10 @@ int Record(const RecordOptions& options) {
     }
     Say(fmt::format("warning: {}; running the program unrecorded", recording.error().text()));
     command.environment = UnrecordedEnvironment(InheritedEnvironment());
-    return RunChild(options, std::move(command), std::nullopt, verdict);
+    return RunChild(options, command, std::nullopt, verdict, signals);
   }
   command.environment = ChildEnvironment(InheritedEnvironment(), recording->injection);
-  return RunChild(options, std::move(command), std::move(*recording), verdict);
+  return RunChild(options, command, std::move(*recording), verdict, signals);
 }
 
 }  // namespace smeltr::launch

@@ -123,6 +123,10 @@ Result<void> MakePrivateDirectory(const std::filesystem::path& path) {
   if (status.st_uid != ::geteuid()) {
     return Fail(ErrorCode::kPermission, fmt::format("{} belongs to another user", path.native()));
   }
+  if ((status.st_mode & S_ISVTX) != 0) {
+    return Fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is shared by all users: choose a directory below it", path.native()));
+  }
   if ((status.st_mode & 0077) != 0 && ::fchmod(fd.get(), 0700) != 0) {
     return std::unexpected(SystemError("make private", path, errno));
   }

@@ -31,7 +31,8 @@ Result<void> WriteFileAtomically(const std::filesystem::path& path, std::string_
                                  FileSync sync);
 
 // Creates `path` and its missing parents with mode 0700. An existing last directory must belong to the
-// user; access for others is taken away from it. Symbolic links are refused for the last component.
+// user; access for others is taken away from it. Symbolic links are refused for the last component, and so
+// are directories shared by design like /tmp.
 Result<void> MakePrivateDirectory(const std::filesystem::path& path);
 
 // A read-only view of a whole file. A file that shrinks while mapped may raise SIGBUS: map only files

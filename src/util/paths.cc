@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr EnvironmentVariable kVariables[] = {
     {"SMELTR_HOME", "all", "root of everything smeltr keeps (default ~/.smeltr)"},
     {"SMELTR_SOCKET", "record, smeltrd", "socket of the daemon (default $SMELTR_HOME/run/smeltr.sock)"},
-    {"SMELTR_LOG", "record, smeltrd", "lowest level to log: debug, info, warn, error, off"},
+    {"SMELTR_LOG", "smeltrd", "lowest level to log: debug, info, warn, error, off"},
     {"SMELTR_SESSION_NAME", "record", "name of the session when --name is not given"},
     {"SMELTR_RING_DIR", "recorded program", "set by record: where its ring goes"},
     {"SMELTR_SCOPE_TOKEN", "recorded program", "set by record: which recording it belongs to"},
@@ -106,6 +106,7 @@ Result<Paths> ResolvePaths() {
   Paths paths;
   SMELTR_ASSIGN_OR_RETURN(paths.home, ResolveHome());
   SMELTR_ASSIGN_OR_RETURN(paths.socket, ResolveSocket(paths.home));
+  paths.own_socket_directory = !Environment("SMELTR_SOCKET").has_value();
   paths.lock = paths.home / "smeltrd.lock";
   paths.log = paths.home / "smeltrd.log";
   paths.run = paths.home / "run";

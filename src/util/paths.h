@@ -27,13 +27,14 @@ bool IsKnownEnvironmentVariable(std::string_view name);
 std::optional<std::string> Environment(const char* name);
 
 struct Paths {
-  std::filesystem::path home;      // $SMELTR_HOME, else ~/.smeltr. Absolute.
-  std::filesystem::path socket;    // $SMELTR_SOCKET, else home/run/smeltr.sock, else (too long) see below.
-  std::filesystem::path lock;      // home/smeltrd.lock
-  std::filesystem::path log;       // home/smeltrd.log
-  std::filesystem::path run;       // home/run
-  std::filesystem::path sessions;  // home/sessions
-  std::filesystem::path lib;       // home/lib: unpacked hook libraries by content hash
+  std::filesystem::path home;        // $SMELTR_HOME, else ~/.smeltr. Absolute.
+  std::filesystem::path socket;      // $SMELTR_SOCKET, else home/run/smeltr.sock, else (too long) see below.
+  bool own_socket_directory = true;  // False for $SMELTR_SOCKET: its directory may serve others too.
+  std::filesystem::path lock;        // home/smeltrd.lock
+  std::filesystem::path log;         // home/smeltrd.log
+  std::filesystem::path run;         // home/run
+  std::filesystem::path sessions;    // home/sessions
+  std::filesystem::path lib;         // home/lib: unpacked hook libraries by content hash
 };
 
 // Looks at the environment and the file system but creates nothing. A default socket path that is too

@@ -50,11 +50,14 @@ class Smeltr:
             if not name.startswith(("SMELTR_", "XDG_RUNTIME"))
         }
         self.environment["SMELTR_HOME"] = str(home)
+        self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *arguments: str | Path, **options: object) -> subprocess.Popen[bytes]:
         environment = {**self.environment, **options.pop("env", {})}
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.Popen([BIN / "smeltr", *arguments], env=environment, **options)
+        process = subprocess.Popen([BIN / "smeltr", *arguments], env=environment, **options)
+        self.started.append(process)
+        return process
 
     def run(self, *arguments: str | Path, **options: object) -> subprocess.CompletedProcess[bytes]:
         given = options.pop("input", b"")
@@ -70,7 +73,9 @@ class Smeltr:
 
     def metadata(self) -> list[dict[str, Any]]:
         """Of all sessions, in the order of their start."""
-        found = [tomllib.loads((d / "metadata.toml").read_text()) for d in self.session_directories()]
+        # The directory is there a moment before the metadata in it.
+        files = [d / "metadata.toml" for d in self.session_directories()]
+        found = [tomllib.loads(file.read_text()) for file in files if file.exists()]
         return sorted(found, key=lambda metadata: metadata["start_mono_ns"])
 
     def only_metadata(self) -> dict[str, Any]:
@@ -138,14 +143,38 @@ def start_daemon(smeltr: Smeltr, limit_file_bytes: int | None = None) -> subproc
     return daemon
 
 
+def kill_leftovers(smeltr: Smeltr) -> None:
+    """What a failed test left running: its commands, what they recorded, and the daemon."""
+    pids = [process.pid for process in smeltr.started if process.poll() is None]
+    pids += [metadata["root_pid"] for metadata in smeltr.metadata() if is_root_running(metadata)]
+    pids += [pid for pid in [smeltr.daemon_pid()] if pid]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for process in smeltr.started:
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+    for pid in pids:
+        wait_until(lambda pid=pid: not is_running(pid), "everything was gone")
+
+
+def is_root_running(metadata: dict[str, Any]) -> bool:
+    pid = metadata.get("root_pid", 0)
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return int(fields[19]) == metadata["root_start_time_ticks"] and fields[0] not in "ZX"
+
+
 @pytest.fixture
 def smeltr(tmp_path: Path) -> Iterator[Smeltr]:
     home = tmp_path / "home"
     instance = Smeltr(home)
     yield instance
-    if pid := instance.daemon_pid():
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not is_running(pid), "smeltrd was gone")
+    kill_leftovers(instance)
     for ring_directory in instance.ring_directories():
         for ring in ring_directory.iterdir():
             ring.unlink()

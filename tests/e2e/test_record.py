@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import WORKLOAD, Smeltr, is_running, start_daemon, start_sleeper, wait_until
+from conftest import WORKLOAD, Smeltr, is_running, read_ready, start_daemon, start_sleeper, wait_until
 
 SCOPE_LOOP = WORKLOAD / "scope_loop"
 
@@ -319,6 +320,81 @@ def test_home_that_is_not_writable(smeltr: Smeltr, tmp_path: Path) -> None:
 
 def test_socket_path_too_long(smeltr: Smeltr) -> None:
     assert_runs_unrecorded(smeltr, "path too long (140 > 107)", SMELTR_SOCKET="/tmp/" + "x" * 135)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_really_full_disk(smeltr: Smeltr) -> None:
+    smeltr.home.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=32m,mode=0700", "tmpfs", smeltr.home],
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("may not mount here")
+    try:
+        process = smeltr.start(
+            "record", "--", SCOPE_LOOP, "--count", "1000", "--linger", "--exit", "7", stdin=subprocess.PIPE
+        )
+        read_ready(process)
+        wait_until(
+            lambda: any(d.joinpath("events.smlt").stat().st_size for d in smeltr.session_directories()), ""
+        )
+        filler = smeltr.home / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 7
+        metadata = smeltr.only_metadata()
+        # Complete, from the reserve, and honest about what is missing.
+        assert metadata["exit_code"] == 7
+        assert metadata["storage_lost_count"] > 0
+        assert "smeltr: warning: the disk refused" in err.decode()
+        assert smeltr.daemon_pid() != 0
+        # No room for another session: the program runs.
+        result = smeltr.record("--", "sh", "-c", "exit 6")
+        assert result.returncode == 6
+        filler.unlink()
+        assert smeltr.record("--", "true").returncode == 0
+        assert len(smeltr.metadata()) >= 2
+    finally:
+        smeltr.end_daemon()
+        subprocess.run(["umount", "-l", smeltr.home], check=True)
+
+
+def test_shared_home_is_refused_and_stays_shared(smeltr: Smeltr, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    assert_runs_unrecorded(smeltr, "is shared by all users", SMELTR_HOME=str(shared))
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_explicit_socket_leaves_its_directory_alone(smeltr: Smeltr, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    smeltr.environment["SMELTR_SOCKET"] = str(shared / "socket")
+    assert smeltr.record("--", SCOPE_LOOP, "--count", "5").returncode == 0
+    assert smeltr.only_metadata()["event_counts"]["Mark"] == 5
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+    # Another home with the same address does not take it away.
+    result = smeltr.record("--", "true", env={"SMELTR_HOME": str(tmp_path / "other")})
+    assert result.returncode == 0
+    assert f"serves {smeltr.home}, not {tmp_path / 'other'}" in result.stderr.decode()
+
+
+def test_closed_stderr_does_not_disturb(smeltr: Smeltr) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    # A warning before the program and a line after it, to nobody.
+    result = smeltr.record(
+        "--", SCOPE_LOOP, "--count", "5", "--exit", "4", stderr=write_end, env={"SMELTR_NONSENSE": "1"}
+    )
+    os.close(write_end)
+    assert result.returncode == 4
+    assert smeltr.only_metadata()["exit_code"] == 4
 
 
 def test_long_home_still_works(smeltr: Smeltr, tmp_path: Path) -> None:

@@ -71,6 +71,12 @@ TEST_F(FileTest, PrivateDirectoryRefusesLinksAndFiles) {
   EXPECT_FALSE(MakePrivateDirectory(scratch() / "file" / "sub").has_value());
 }
 
+TEST_F(FileTest, SharedDirectoryStaysShared) {
+  ASSERT_EQ(::chmod(scratch().c_str(), 01777), 0);
+  EXPECT_EQ(MakePrivateDirectory(scratch()).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ModeOf(scratch()), 0777U);
+}
+
 TEST_F(FileTest, MapsWhatIsThere) {
   const auto path = scratch() / "f";
   ASSERT_TRUE(WriteFileAtomically(path, "abc", 0600, FileSync::kNone).has_value());
