@@ -36,7 +36,7 @@ const std::array<KernelSource, kKernelCount> kSources = {{
     {Kernel::kAttentionScores, "attention_scores_f32", shader_attention_scores, {kDim, kHeadDim}},
     {Kernel::kSoftmax, "softmax_f32", shader_softmax, {0, 0}},
     {Kernel::kAttentionValues, "attention_values_f32", shader_attention_values, {kDim, kHeadDim}},
-    {Kernel::kAttentionOutMatmul, "attention_out_matmul_f32", shader_matmul, {kDim, kDim}},
+    {Kernel::kAttentionOutMatmul, "out_matmul_f32", shader_matmul, {kDim, kDim}},
     {Kernel::kResidualAdd, "residual_add_f32", shader_residual_add, {kDim, 0}},
     {Kernel::kGateUpMatmul, "gate_up_matmul_f32", shader_matmul, {kHidden, kDim}},
     {Kernel::kSiluMul, "silu_mul_f32", shader_silu_mul, {kHidden, 0}},

@@ -106,7 +106,7 @@ CheckedSpan ClampToHost(GpuSpan span, uint64_t committed_ns, uint64_t seen_ns) {
 bool TimestampBudget::MaySample() const {
   const int64_t credit = credit_ns_.load(std::memory_order_relaxed);
   const int64_t usual = usual_points_.load(std::memory_order_relaxed) * price_ns();
-  return credit > 0 && credit >= std::min(usual, kStartCreditNs);
+  return credit > 0 && credit >= std::min(usual, MaxCreditNs());
 }
 
 bool TimestampBudget::Spend() {
@@ -121,8 +121,8 @@ void TimestampBudget::Earn(uint64_t busy_ns) {
       static_cast<int64_t>(std::min<uint64_t>(busy_ns, 3600 * uint64_t{1'000'000'000}) / kShareDivisor);
   const int64_t credit = credit_ns_.load(std::memory_order_relaxed);
   // Spending in between only makes the cap a little low.
-  if (credit < kStartCreditNs) {
-    credit_ns_.fetch_add(std::min(earned, kStartCreditNs - credit), std::memory_order_relaxed);
+  if (credit < MaxCreditNs()) {
+    credit_ns_.fetch_add(std::min(earned, MaxCreditNs() - credit), std::memory_order_relaxed);
   }
 }
 

@@ -74,10 +74,13 @@ CheckedSpan ClampToHost(GpuSpan span, uint64_t committed_ns, uint64_t seen_ns);
 // Keeps the cost of per-op timestamps under a share of the GPU's busy time: a token bucket in ns.
 class TimestampBudget {
  public:
-  static constexpr int64_t kStartCreditNs = 50'000'000;
+  // To begin with, and at most saved up: about five command buffers of 200 ops. In timestamps rather than in
+  // time, since where they are cheap a fixed time would buy far more samples than anything needs.
+  static constexpr int64_t kCreditPoints = 1100;
   static constexpr uint64_t kShareDivisor = 50;  // 2 %.
 
-  explicit TimestampBudget(int64_t price_ns) : initial_price_ns_(price_ns), price_ns_(price_ns) {}
+  explicit TimestampBudget(int64_t price_ns)
+      : initial_price_ns_(price_ns), price_ns_(price_ns), credit_ns_(kCreditPoints * price_ns) {}
 
   // Whether a recording that begins now may be sampled: enough credit for one of the usual size.
   bool MaySample() const;
@@ -92,9 +95,11 @@ class TimestampBudget {
   int64_t price_ns() const { return price_ns_.load(std::memory_order_relaxed); }
 
  private:
+  int64_t MaxCreditNs() const { return kCreditPoints * initial_price_ns_; }
+
   const int64_t initial_price_ns_;
   std::atomic<int64_t> price_ns_;
-  std::atomic<int64_t> credit_ns_{kStartCreditNs};
+  std::atomic<int64_t> credit_ns_;
   std::atomic<int64_t> usual_points_{0};
 };
 

@@ -109,7 +109,7 @@ TEST(TimestampBudget, SpendsItsStartCreditAndNoMore) {
   TimestampBudget budget(45'000);
   int64_t points = 0;
   while (budget.Spend()) ++points;
-  EXPECT_EQ(points, TimestampBudget::kStartCreditNs / 45'000);
+  EXPECT_EQ(points, TimestampBudget::kCreditPoints);
   EXPECT_FALSE(budget.Spend());
 }
 
@@ -128,7 +128,7 @@ TEST(TimestampBudget, IdleTimeDoesNotPileUpCredit) {
   budget.Earn(uint64_t{3600} * 1'000'000'000);
   int64_t points = 0;
   while (budget.Spend()) ++points;
-  EXPECT_EQ(points, TimestampBudget::kStartCreditNs / 10'000);
+  EXPECT_EQ(points, TimestampBudget::kCreditPoints);
 }
 
 TEST(TimestampBudget, WaitsUntilAWholeUsualRecordingIsAffordable) {
