@@ -37,6 +37,25 @@ SessionState StateOf(const session::StoredSession& stored) {
   return live ? SessionState::kLive : SessionState::kCutOff;
 }
 
+// What an ended session once held and its files no longer do. The metadata counts what was appended, what the
+// disk then refused included.
+void NoteMissing(OpenedSession& opened) {
+  const session::Metadata& metadata = opened.stored.metadata;
+  if (opened.state == SessionState::kLive || metadata.event_counts.empty() || opened.readers.empty()) return;
+  uint64_t appended = 0;
+  for (const auto& [kind, count] : metadata.event_counts) appended += count;
+  const uint64_t written = appended - std::min(appended, metadata.storage_lost_count);
+  const uint64_t found = opened.event_count();
+  if (found < written) {
+    opened.problems.push_back(fmt::format("{} of {} events are missing: {} was cut or damaged afterwards",
+                                          FormatCount(written - found), FormatCount(written),
+                                          session::kEventsFile));
+  } else if (opened.damage().no_footer && opened.state == SessionState::kEnded) {
+    opened.problems.push_back(
+        fmt::format("{} lost its index, nothing else: no event is missing", session::kEventsFile));
+  }
+}
+
 std::string Quoted(const std::string& argument) {
   const bool plain =
       !argument.empty() && argument.find_first_of(" \t\n\"'\\$`*?[]{}();&|<>#~!") == std::string::npos;
@@ -131,6 +150,7 @@ OpenedSession OpenSession(session::StoredSession stored) {
     std::error_code error;
     if (!std::filesystem::exists(file, error)) break;
   }
+  NoteMissing(opened);
   return opened;
 }
 

@@ -147,7 +147,7 @@ class Page {
       Line("Newer", fmt::format("{} of kinds this smeltr does not know",
                                 FormatCounted(damage.unknown_kind_events, "event")));
     }
-    for (const std::string& problem : session_.problems) Line("Unreadable", Printable(problem));
+    for (const std::string& problem : session_.problems) Line("Damage", Printable(problem));
     for (const analysis::Skip& skip : overview_.loss.skips) {
       Line("Skipped",
            fmt::format("{}: {}{}", FormatCounted(skip.count, "time"), analysis::Describe(skip.reason),
