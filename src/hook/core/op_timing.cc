@@ -135,9 +135,10 @@ void TimestampBudget::NotePoints(uint32_t points) {
 
 void TimestampBudget::NotePrice(uint64_t sampled_ns, uint64_t plain_ns, uint32_t points) {
   if (points == 0 || plain_ns == 0) return;
+  // Noise of a busy machine must not make timestamps look free: too low a price spends the program's time.
   const int64_t extra = static_cast<int64_t>(sampled_ns) - static_cast<int64_t>(plain_ns);
   const int64_t measured =
-      std::clamp(extra / static_cast<int64_t>(points), initial_price_ns_ / 16, initial_price_ns_ * 16);
+      std::clamp(extra / static_cast<int64_t>(points), initial_price_ns_ / 4, initial_price_ns_ * 16);
   const int64_t price = price_ns();
   price_ns_.store(price + (measured - price) / 8, std::memory_order_relaxed);
 }
