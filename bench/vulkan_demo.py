@@ -2,7 +2,8 @@
 """What recording costs the bundled transformer, as paired runs.
 
 Each round runs every variant once, in turn, so that slow drifts of the machine hit all alike; the ratio is the
-median over the rounds of (variant / bare run of the same round). Only the decoding is timed (pipelines and weights included, process start and end not), by the program itself.
+median over the rounds of (variant / bare run of the same round). The program itself times the decoding: pipelines
+and weights included, the start and end of the process not.
 
     bench/vulkan_demo.py [--bin build/release/bin] [--rounds 15] [--steps 256] [--threads 1]
 """
@@ -34,7 +35,9 @@ def decode_ms(command: list[str], environment: dict[str, str]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bin", type=Path, default=Path("build/release/bin"))
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=256)
@@ -54,8 +57,13 @@ def main() -> None:
                 if number > 0:  # The first round warms caches and starts the daemon.
                     times[name].append(taken)
 
-    out = subprocess.run([demo[0], "--steps", "1", "--prompt-length", "1"], capture_output=True, text=True, check=True)
-    print(out.stdout.splitlines()[0].rpartition(", on ")[2] + f"; {arguments.steps} steps, {arguments.rounds} rounds")
+    out = subprocess.run(
+        [demo[0], "--steps", "1", "--prompt-length", "1"], capture_output=True, text=True, check=True
+    )
+    print(
+        out.stdout.splitlines()[0].rpartition(", on ")[2]
+        + f"; {arguments.steps} steps, {arguments.rounds} rounds"
+    )
     print(f"{'variant':34}{'median ms':>11}{'ratio':>8}{'quartiles':>16}{'budget':>14}")
     for name, _, _, budget in VARIANTS:
         ratios = [taken / bare for taken, bare in zip(times[name], times["bare"], strict=True)]

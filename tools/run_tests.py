@@ -57,7 +57,15 @@ def build(preset: str, jobs: int, targets: list[str], extra: list[str]) -> Outco
     """None when it built; a failed outcome with the log otherwise."""
     steps = [
         ["cmake", "--preset", preset, *extra],
-        ["cmake", "--build", "--preset", preset, "-j", str(jobs), *(["--target", *targets] if targets else [])],
+        [
+            "cmake",
+            "--build",
+            "--preset",
+            preset,
+            "-j",
+            str(jobs),
+            *(["--target", *targets] if targets else []),
+        ],
     ]
     for step in steps:
         result = run(step)
@@ -98,7 +106,17 @@ def run_gtest(name: str, program: Path, env: dict[str, str]) -> Outcome:
 def run_pytest(jobs: int, env: dict[str, str]) -> Outcome:
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "tests", "-q", "-n", str(jobs), "-rs", f"--junitxml={report}"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "tests",
+            "-q",
+            "-n",
+            str(jobs),
+            "-rs",
+            f"--junitxml={report}",
+        ]
         return read_junit("pytest", report, run(command, env))
 
 
@@ -158,7 +176,9 @@ def report(outcomes: list[Outcome]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--suite", action="append", choices=["release", "asan", "tsan", "fuzz"])
     arguments = parser.parse_args()

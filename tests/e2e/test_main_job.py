@@ -146,10 +146,17 @@ def test_adds_no_validation_message(smeltr: Smeltr, where: str, tmp_path: Path) 
         folder = tmp_path / "share/vulkan/implicit_layer.d"
         folder.mkdir(parents=True)
         (folder / "validation.json").write_text(json.dumps(manifest))
-        environment = {"TEST_VALIDATION": "1", "XDG_DATA_DIRS": f"{tmp_path}/share:/usr/local/share:/usr/share"}
-    environment["VK_KHRONOS_VALIDATION_ENABLES"] = "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"
+        environment = {
+            "TEST_VALIDATION": "1",
+            "XDG_DATA_DIRS": f"{tmp_path}/share:/usr/local/share:/usr/share",
+        }
+    environment["VK_KHRONOS_VALIDATION_ENABLES"] = (
+        "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT"
+    )
     arguments = ["--steps", "4", "--threads", "2"]
-    bare = subprocess.run([DEMO, *arguments], env={**os.environ, **environment}, capture_output=True, check=False)
+    bare = subprocess.run(
+        [DEMO, *arguments], env={**os.environ, **environment}, capture_output=True, check=False
+    )
     recorded = smeltr.record("--quiet", "--", DEMO, *arguments, env=environment)
     assert recorded.returncode == 0
     assert recorded.stdout == bare.stdout

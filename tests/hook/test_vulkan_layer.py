@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +40,11 @@ class Run:
         return {event["reason"] for event in self.kind("HookSkipped")}
 
 
+Layer = Callable[..., Run]
+
+
 @pytest.fixture
-def layer(tmp_path: Path):
+def layer(tmp_path: Path) -> Layer:
     """Runs a program with the layer, and without it."""
     manifests = tmp_path / "share" / "vulkan" / "implicit_layer.d"
     manifests.mkdir(parents=True)
@@ -99,15 +104,27 @@ def counts(run: Run) -> Counter[tuple[str, str]]:
     """Ops by type and size."""
     ops: Counter[tuple[str, str]] = Counter()
     for op in run.ops():
-        ops[op["type"], op["name"].rpartition("_")[2] if op["name"].startswith("K_") else op["name"]] += op["count"]
+        ops[op["type"], op["name"].rpartition("_")[2] if op["name"].startswith("K_") else op["name"]] += op[
+            "count"
+        ]
     return ops
 
 
-PATTERNS = ["fresh", "rerecord", "pool_reset", "reuse", "pipelined", "simultaneous", "secondary", "submit2", "api10"]
+PATTERNS = [
+    "fresh",
+    "rerecord",
+    "pool_reset",
+    "reuse",
+    "pipelined",
+    "simultaneous",
+    "secondary",
+    "submit2",
+    "api10",
+]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_every_dispatch_is_counted_and_the_result_is_the_same(layer, pattern: str) -> None:
+def test_every_dispatch_is_counted_and_the_result_is_the_same(layer: Layer, pattern: str) -> None:
     bare = layer(WORKLOAD / "vk_loop", pattern, "20", recorded=False)
     run = layer(WORKLOAD / "vk_loop", pattern, "20")
     assert (run.status, run.out, run.err) == (0, bare.out, bare.err)
@@ -118,8 +135,10 @@ def test_every_dispatch_is_counted_and_the_result_is_the_same(layer, pattern: st
     assert all(op["local_x"] == 64 and op["local_y"] == 1 for op in run.ops())
 
 
-@pytest.mark.parametrize("pattern", ["fresh", "rerecord", "pool_reset", "reuse", "secondary", "submit2", "api10"])
-def test_gpu_time_comes_from_the_gpu(layer, pattern: str) -> None:
+@pytest.mark.parametrize(
+    "pattern", ["fresh", "rerecord", "pool_reset", "reuse", "secondary", "submit2", "api10"]
+)
+def test_gpu_time_comes_from_the_gpu(layer: Layer, pattern: str) -> None:
     run = layer(WORKLOAD / "vk_loop", pattern, "10")
     sources = Counter(event["time_source"] for event in run.kind("CbCompleted"))
     assert sources["gpu"] == len(run.kind("CbScheduled")) > 0
@@ -127,40 +146,45 @@ def test_gpu_time_comes_from_the_gpu(layer, pattern: str) -> None:
     assert sources["host"] == 0 or (pattern == "reuse" and "result_lost" in run.skipped())
 
 
-def test_fresh_recordings_are_sampled_per_op(layer) -> None:
+def test_fresh_recordings_are_sampled_per_op(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "10")
     assert {op["precision"] for op in run.ops()} == {"op"}
-    mean = {size: sum(op["gpu_ns"] for op in run.ops() if f"_{size}x" in op["name"]) / times
-            for size, times in ((SMALL, 30), (LARGE, 10))}
+    mean = {
+        size: sum(op["gpu_ns"] for op in run.ops() if f"_{size}x" in op["name"]) / times
+        for size, times in ((SMALL, 30), (LARGE, 10))
+    }
     assert mean[LARGE] > mean[SMALL]
 
 
-def test_long_recordings_are_known_by_op_or_by_what_was_learned(layer) -> None:
+def test_long_recordings_are_known_by_op_or_by_what_was_learned(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "steps", "8")
     check_books(run)
     assert "op" in {op["precision"] for op in run.ops()} <= {"op", "group", "profile"}
 
 
-def test_kernel_names_are_the_same_in_every_run(layer) -> None:
+def test_kernel_names_are_the_same_in_every_run(layer: Layer) -> None:
     first, second = (layer(WORKLOAD / "vk_loop", "fresh", "2") for _ in range(2))
     assert {op["name"] for op in first.ops()} == {op["name"] for op in second.ops()}
     assert len({op["name"].split("_")[1] for op in first.ops()}) == 2  # One shader, two specializations.
 
 
-def test_reasons_are_given(layer) -> None:
+def test_reasons_are_given(layer: Layer) -> None:
     assert "simultaneous_use" in layer(WORKLOAD / "vk_loop", "simultaneous", "3").skipped()
     assert "reused_recording" in layer(WORKLOAD / "vk_loop", "reuse", "3").skipped()
     assert layer(WORKLOAD / "vk_loop", "fresh", "3").skipped() == set()
 
 
-def test_queue_depth_counts_what_is_in_flight(layer) -> None:
-    depths = [event["queue_depth"] for event in layer(WORKLOAD / "vk_loop", "simultaneous", "12").kind("CbCommitted")]
+def test_queue_depth_counts_what_is_in_flight(layer: Layer) -> None:
+    depths = [
+        event["queue_depth"]
+        for event in layer(WORKLOAD / "vk_loop", "simultaneous", "12").kind("CbCommitted")
+    ]
     assert depths[0] == 1
     assert max(depths) > 1
-    assert all(later <= earlier + 1 for earlier, later in zip(depths, depths[1:]))
+    assert all(later <= earlier + 1 for earlier, later in pairwise(depths))
 
 
-def test_labels_are_scopes_and_debug_names_are_symbols(layer) -> None:
+def test_labels_are_scopes_and_debug_names_are_symbols(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "labels", "5")
     check_books(run)
     entered = {event["module_call_id"]: event for event in run.kind("ModuleEntered")}
@@ -177,7 +201,7 @@ def test_labels_are_scopes_and_debug_names_are_symbols(layer) -> None:
     assert run.kind("QueueInfo")[-1]["label"] == "main queue"
 
 
-def test_commands_that_are_no_dispatches(layer) -> None:
+def test_commands_that_are_no_dispatches(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "others", "4")
     check_books(run)
     assert counts(run) == {
@@ -191,7 +215,7 @@ def test_commands_that_are_no_dispatches(layer) -> None:
     assert len(empty) == 4
 
 
-def test_memory_is_accounted_for(layer) -> None:
+def test_memory_is_accounted_for(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "1")
     (heap,) = run.kind("HeapAlloc")
     (buffer,) = run.kind("BufferAlloc")
@@ -201,7 +225,7 @@ def test_memory_is_accounted_for(layer) -> None:
     assert any(sample["allocated_bytes"] >= 262144 for sample in run.kind("DeviceMemSample"))
 
 
-def test_settings(layer) -> None:
+def test_settings(layer: Layer) -> None:
     exact = layer(WORKLOAD / "vk_loop", "reuse", "6", SMELTR_HOOK_DISPATCH_BOUNDARY="1")
     check_books(exact)
     assert counts(exact)["dispatch", f"{LARGE}x1x1"] == 6
@@ -212,7 +236,7 @@ def test_settings(layer) -> None:
     assert layer(WORKLOAD / "vk_loop", "fresh", "6", SMELTR_HOOK_DISABLE="1").rings == []
 
 
-def test_devices_and_threads_at_once(layer) -> None:
+def test_devices_and_threads_at_once(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_threads", "4", "3", "20")
     assert (run.status, run.out) == (0, b"240\n")
     check_books(run)
@@ -221,12 +245,21 @@ def test_devices_and_threads_at_once(layer) -> None:
     assert sum(op["count"] for op in run.ops()) == 240
 
 
-ENDS = {"return": 3, "exit": 4, "_exit": 5, "abort": -signal.SIGABRT, "kill": -signal.SIGKILL,
-        "throw": -signal.SIGABRT, "wait": 0, "close": 0, "fork": 0}
+ENDS = {
+    "return": 3,
+    "exit": 4,
+    "_exit": 5,
+    "abort": -signal.SIGABRT,
+    "kill": -signal.SIGKILL,
+    "throw": -signal.SIGABRT,
+    "wait": 0,
+    "close": 0,
+    "fork": 0,
+}
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_the_program_ends_as_it_would_alone(layer, how: str) -> None:
+def test_the_program_ends_as_it_would_alone(layer: Layer, how: str) -> None:
     run = layer(WORKLOAD / "vk_leave", how)
     assert run.status == ENDS[how]
     assert len(run.kind("CbCommitted")) >= 3
@@ -234,14 +267,14 @@ def test_the_program_ends_as_it_would_alone(layer, how: str) -> None:
         check_books(run)
 
 
-def test_a_forked_child_with_a_device_of_its_own_has_a_ring_of_its_own(layer) -> None:
+def test_a_forked_child_with_a_device_of_its_own_has_a_ring_of_its_own(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_leave", "fork_own")
     assert len(run.rings) == 2
     committed = sorted(sum(event["kind"] == "VulkanCbCommitted" for event in ring) for ring in run.rings)
     assert committed[0] == 2
 
 
-def test_a_failed_submission_is_rolled_back(layer) -> None:
+def test_a_failed_submission_is_rolled_back(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "5", **fault(submit="3:-2"))
     assert run.status == 1
     (error,) = run.kind("ApiError")
@@ -251,7 +284,7 @@ def test_a_failed_submission_is_rolled_back(layer) -> None:
 
 
 @pytest.mark.parametrize("where", ["submit", "wait"])
-def test_a_lost_device_is_reported_once_and_fails_what_was_in_flight(layer, where: str) -> None:
+def test_a_lost_device_is_reported_once_and_fails_what_was_in_flight(layer: Layer, where: str) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "5", **fault(**{where: "3:-4"}))
     assert run.status == 1
     (error,) = run.kind("ApiError")
@@ -259,22 +292,24 @@ def test_a_lost_device_is_reported_once_and_fails_what_was_in_flight(layer, wher
     assert len(run.kind("CbCommitted")) == 3
 
 
-def test_a_refused_allocation_is_an_error_with_its_size(layer) -> None:
+def test_a_refused_allocation_is_an_error_with_its_size(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "5", **fault(memory="1:-2"))
     (error,) = run.kind("ApiError")
     assert (error["call"], error["requested_bytes"]) == ("vkAllocateMemory", 262144)
 
 
-def test_a_device_that_refuses_our_wishes_is_made_as_the_program_wants(layer) -> None:
+def test_a_device_that_refuses_our_wishes_is_made_as_the_program_wants(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "10", **fault(device="1"))
     assert run.status == 0
     check_books(run)
     assert run.skipped() == {"feature_unavailable"}
 
 
-@pytest.mark.parametrize("missing", [{"no_timeline": "1"}, {"no_reset": "1"}, {"no_timeline": "1", "no_reset": "1"}])
+@pytest.mark.parametrize(
+    "missing", [{"no_timeline": "1"}, {"no_reset": "1"}, {"no_timeline": "1", "no_reset": "1"}]
+)
 @pytest.mark.parametrize("pattern", ["fresh", "reuse", "pipelined", "simultaneous"])
-def test_lesser_devices(layer, missing: dict[str, str], pattern: str) -> None:
+def test_lesser_devices(layer: Layer, missing: dict[str, str], pattern: str) -> None:
     run = layer(WORKLOAD / "vk_loop", pattern, "10", **fault(**missing))
     assert run.status == 0
     check_books(run)
@@ -282,21 +317,30 @@ def test_lesser_devices(layer, missing: dict[str, str], pattern: str) -> None:
     assert "feature_unavailable" in run.skipped()
 
 
-def test_queues_without_timestamps(layer) -> None:
+def test_queues_without_timestamps(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "10", **fault(valid_bits="0"))
     check_books(run)
     assert {event["time_source"] for event in run.kind("CbCompleted")} == {"host"}
     assert "no_timestamps" in run.skipped()
 
 
-@pytest.mark.parametrize("broken", [{"valid_bits": "32"}, {"valid_bits": "36"}, {"tick_offset": "11850000000"},
-                                    {"tick_offset": "-11850000000"}])
-def test_strange_clocks_are_put_right(layer, broken: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"valid_bits": "32"},
+        {"valid_bits": "36"},
+        {"tick_offset": "11850000000"},
+        {"tick_offset": "-11850000000"},
+    ],
+)
+def test_strange_clocks_are_put_right(layer: Layer, broken: dict[str, str]) -> None:
     run = layer(WORKLOAD / "vk_loop", "fresh", "10", **fault(**broken))
     check_books(run)
     assert {event["time_source"] for event in run.kind("CbCompleted")} == {"gpu"}
     first, last = run.kind("CbCommitted")[0]["ts_ns"], max(event["ts_ns"] for event in run.kind("HostWait"))
-    assert all(first <= event["gpu_start_ns"] <= event["gpu_end_ns"] <= last for event in run.kind("CbCompleted"))
+    assert all(
+        first <= event["gpu_start_ns"] <= event["gpu_end_ns"] <= last for event in run.kind("CbCompleted")
+    )
 
 
 VALIDATION = Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
@@ -305,7 +349,7 @@ VALIDATION = Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation
 @pytest.mark.skipif(not VALIDATION.exists(), reason="no validation layer on this machine")
 @pytest.mark.parametrize("pattern", [*PATTERNS, "labels", "others"])
 @pytest.mark.parametrize("place", ["below", "above"])
-def test_validation_has_nothing_to_say(layer, tmp_path: Path, pattern: str, place: str) -> None:
+def test_validation_has_nothing_to_say(layer: Layer, tmp_path: Path, pattern: str, place: str) -> None:
     environment = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation"}
     if place == "above":
         # As an explicit layer ours can be put beneath another.
@@ -315,17 +359,34 @@ def test_validation_has_nothing_to_say(layer, tmp_path: Path, pattern: str, plac
         environment["VK_LAYER_PATH"] = f"{tmp_path}:{VALIDATION.parent}"
         environment["VK_INSTANCE_LAYERS"] = "VK_LAYER_SMELTR_record:VK_LAYER_KHRONOS_validation"
         environment["SMELTR_VULKAN_LAYER"] = "0"
-    bare = layer(WORKLOAD / "vk_loop", pattern, "4", recorded=False, VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation")
+    bare = layer(
+        WORKLOAD / "vk_loop", pattern, "4", recorded=False, VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation"
+    )
     run = layer(WORKLOAD / "vk_loop", pattern, "4", **environment)
     assert (run.status, run.out, run.err) == (0, bare.out, bare.err)
     assert len(run.kind("CbCompleted")) >= 4
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg on this machine")
-def test_ffmpeg_filters(layer, tmp_path: Path) -> None:
-    command = ["ffmpeg", "-v", "error", "-init_hw_device", "vulkan=vk:0", "-filter_hw_device", "vk", "-f", "lavfi", "-i",
-               "testsrc=size=160x120:rate=10:duration=1", "-vf",
-               "format=yuv420p,hwupload,avgblur_vulkan,hwdownload,format=yuv420p", "-f", "rawvideo", "-y"]
+def test_ffmpeg_filters(layer: Layer, tmp_path: Path) -> None:
+    command = [
+        "ffmpeg",
+        "-v",
+        "error",
+        "-init_hw_device",
+        "vulkan=vk:0",
+        "-filter_hw_device",
+        "vk",
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc=size=160x120:rate=10:duration=1",
+        "-vf",
+        "format=yuv420p,hwupload,avgblur_vulkan,hwdownload,format=yuv420p",
+        "-f",
+        "rawvideo",
+        "-y",
+    ]
     bare = layer(*command, tmp_path / "bare.yuv", recorded=False)
     run = layer(*command, tmp_path / "recorded.yuv")
     assert (run.status, run.err) == (0, bare.err)
