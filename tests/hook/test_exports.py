@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ BARE_LOAD = BIN.parent / "workload" / "bare_load"
 NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libm.so.6", "libpthread.so.0"}
 
 
-def output(*command: str, **options: Any) -> str:
+def output(*command: str, **options: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, **options).stdout
 
 
