@@ -1,14 +1,34 @@
 #include "daemon/drain.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "util/log.h"
 
 namespace smeltr::daemon {
+namespace {
+
+constexpr uint64_t kSettledNs = 100'000'000;
+
+}  // namespace
+
+// One system call instead of a listing, for the many times a second that nothing is new.
+bool RingDirectory::ChangedSinceScan() {
+  struct stat status{};
+  if (::stat(directory_.c_str(), &status) != 0) return false;
+  const uint64_t change_ns = static_cast<uint64_t>(status.st_mtim.tv_sec) * kNsPerSecond +
+                             static_cast<uint64_t>(status.st_mtim.tv_nsec);
+  if (change_ns == scanned_change_ns_) return false;
+  // Two changes within a tick of the file system's clock look like one: only an old time is settled.
+  scanned_change_ns_ = WallNowNs() > change_ns + kSettledNs ? change_ns : 0;
+  return true;
+}
 
 std::vector<ring::ProcessIdentity> RingDirectory::Discover() {
   std::vector<ring::ProcessIdentity> fresh;
+  if (!ChangedSinceScan()) return fresh;
   std::error_code error;
   std::filesystem::directory_iterator entry(directory_, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {

@@ -65,9 +65,11 @@ class RingDirectory {
     bool owner_dead = false;
     bool dry = false;  // A pass after the owner's death found nothing, whatever the ring claims.
   };
+  bool ChangedSinceScan();
   void OpenRing(const std::string& name, std::vector<ring::ProcessIdentity>& fresh);
 
   std::filesystem::path directory_;
+  uint64_t scanned_change_ns_ = 0;     // The directory's time of change before the last scan; 0 = scan again.
   std::map<std::string, Ring> rings_;  // By file name.
   std::set<std::pair<uint32_t, uint64_t>> seen_;
   std::set<std::string> refused_;

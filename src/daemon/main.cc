@@ -1,5 +1,6 @@
 // smeltrd: wiring only.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,14 @@ namespace {
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitLocked = 3;
+
+// A descriptor a ring, a connection, a session: what is usual for a shell is little for that.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 int Fail(const smeltr::Error& error) {
   smeltr::Log(smeltr::LogLevel::kError, error.text());
@@ -43,6 +52,7 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   // A file size limit inherited from whoever started us makes writes fail, like a full disk.
   ::signal(SIGXFSZ, SIG_IGN);
+  RaiseDescriptorLimit();
   smeltr::SetLogLevel(
       smeltr::ParseLogLevel(smeltr::Environment("SMELTR_LOG").value_or(""), smeltr::LogLevel::kInfo));
   const auto paths = smeltr::ResolvePaths();
