@@ -66,6 +66,8 @@ TEST(OpKinds, PlainShaderNames) {
   ExpectKinds({{"embed", "Gather"},
                {"rms_norm", "RMSNorm"},
                {"qkv_matmul", "Matmul"},
+               {"attention_out_matmul_f32", "Matmul"},
+               {"attention_scores_f32", "ScaledDotProductAttention"},
                {"rope", "RoPE"},
                {"attention", "ScaledDotProductAttention"},
                {"softmax", "Softmax"},

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
 
 #include "faces/answer_json.h"
@@ -53,6 +54,15 @@ bool MostlyEstimated(const analysis::OpRow& op) {
 
 std::string OpTime(const analysis::OpRow& op) {
   return (MostlyEstimated(op) ? "~" : "") + FormatDuration(op.gpu_ns);
+}
+
+// One kernel launched with several dimensions has several rows: their fingerprints' ends tell them apart.
+std::string LabelAmong(const analysis::OpRow& op, const std::vector<analysis::OpRow>& all) {
+  const auto twins =
+      std::count_if(all.begin(), all.end(), [&](const auto& row) { return row.label() == op.label(); });
+  const size_t dimensions = op.name.rfind('_');
+  if (twins < 2 || op.symbol.empty() || dimensions == std::string::npos) return Printable(op.label());
+  return Printable(op.symbol + " " + op.name.substr(dimensions + 1));
 }
 
 // Text form of a breakdown.
@@ -158,7 +168,7 @@ class Report {
     const size_t shown = std::min<size_t>(node.ops.size(), view_.limits.top_ops.value_or(node.ops.size()));
     for (size_t i = 0; i < shown; ++i) {
       const analysis::OpRow& op = node.ops[i];
-      table.Add({indent + "· " + OpText(op), FormatCount(op.count), OpTime(op), "",
+      table.Add({indent + "· " + OpText(op, node.ops), FormatCount(op.count), OpTime(op), "",
                  FormatPercent(op.gpu_ns, total_ns)},
                 Tone::kDim);
     }
@@ -170,9 +180,9 @@ class Report {
               Tone::kDim);
   }
 
-  static std::string OpText(const analysis::OpRow& op) {
-    if (op.kind.empty() || op.kind == op.label()) return Printable(op.label());
-    return fmt::format("{} {}", op.kind, Printable(op.label()));
+  static std::string OpText(const analysis::OpRow& op, const std::vector<analysis::OpRow>& all) {
+    if (op.kind.empty() || op.kind == op.label()) return LabelAmong(op, all);
+    return op.kind + " " + LabelAmong(op, all);
   }
 
   // --- flat list ---
@@ -187,7 +197,7 @@ class Report {
                  {"%", Align::kRight}});
     const size_t shown = std::min<size_t>(rows.size(), view_.limits.top.value_or(rows.size()));
     for (size_t i = 0; i < shown; ++i) {
-      table.Add({Printable(rows[i].label()), rows[i].kind, FormatCount(rows[i].count), OpTime(rows[i]),
+      table.Add({LabelAmong(rows[i], rows), rows[i].kind, FormatCount(rows[i].count), OpTime(rows[i]),
                  FormatPercent(rows[i].gpu_ns, total_ns)});
     }
     console_.Print(table.Render(console_.style()));
