@@ -337,7 +337,8 @@ def test_strange_clocks_are_put_right(layer: Layer, broken: dict[str, str]) -> N
     run = layer(WORKLOAD / "vk_loop", "fresh", "10", **fault(**broken))
     check_books(run)
     assert {event["time_source"] for event in run.kind("CbCompleted")} == {"gpu"}
-    first, last = run.kind("CbCommitted")[0]["ts_ns"], max(event["ts_ns"] for event in run.kind("HostWait"))
+    # The faults are off by many seconds; what remains is at most how late a completion was noticed.
+    first, last = run.kind("CbCommitted")[0]["ts_ns"], run.kind("BufferFree")[0]["ts_ns"] + 1_000_000_000
     assert all(
         first <= event["gpu_start_ns"] <= event["gpu_end_ns"] <= last for event in run.kind("CbCompleted")
     )

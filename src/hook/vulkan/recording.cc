@@ -49,6 +49,7 @@ void Clear(Recording& recording) {
   recording.boundary_ops = recording.inner_boundaries = 0;
   recording.one_time = recording.simultaneous = recording.fresh_each_time = false;
   recording.may_time = recording.begun = recording.has_work = recording.sampled = false;
+  recording.budget_spent = false;
   recording.in_render_pass = recording.suspended = false;
   for (const Kernel*& kernel : recording.bound) kernel = nullptr;
   recording.closes_inherited = 0;
@@ -240,12 +241,12 @@ void Recorder::ExecuteSecondaries(uint32_t count, const VkCommandBuffer* seconda
 
 void Recorder::AddPoint(bool exact) {
   Recording& recording = *recording_;
-  if (!recording.begun || !recording.sampled || recording.in_render_pass) return;
+  if (!recording.begun || !recording.sampled || recording.budget_spent || recording.in_render_pass) return;
   const auto ops = static_cast<uint32_t>(recording.ops.size());
   const uint32_t before = recording.points.empty() ? 0 : recording.points.back();
   if (ops == before) return;  // Nothing new to time.
   if (!exact && !device_->budget.Spend()) {
-    recording.sampled = recording.points.empty() ? false : recording.sampled;
+    recording.budget_spent = true;
     return Skip(kApi, event::SkipReason::kSamplingReduced, "per-op timestamps within their cost budget");
   }
   const size_t index = recording.points.size() % QueryAllocator::kChunk;

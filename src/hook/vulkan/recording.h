@@ -46,6 +46,7 @@ struct Recording {
   bool begun = false;            // The begin timestamp is written.
   bool has_work = false;
   bool sampled = false;
+  bool budget_spent = false;  // No further points in this one.
   bool in_render_pass = false;
   bool suspended = false;  // Between a suspended render pass and its resumption no timestamp is allowed.
   const Kernel* bound[4] = {};
