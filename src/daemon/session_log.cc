@@ -10,6 +10,8 @@
 namespace smeltr::daemon {
 namespace {
 
+constexpr uint64_t kStorageCheckNs = 250'000'000;
+
 std::string Rfc3339(uint64_t unix_ns) {
   const auto seconds = static_cast<time_t>(unix_ns / kNsPerSecond);
   tm utc{};
@@ -86,12 +88,15 @@ uint64_t SessionLog::lost_count() const {
 void SessionLog::FlushIfDue(uint64_t now_ns) {
   if (!writer_.has_value()) return;
   writer_->FlushIfDue(now_ns);
+  // Asking for the figures costs more than an idle flush.
+  if (now_ns < next_storage_check_ns_) return;
+  next_storage_check_ns_ = now_ns + kStorageCheckNs;
   NoteStorage(now_ns);
 }
 
 void SessionLog::NoteStorage(uint64_t now_ns) {
   const session::WriterStats& stats = writer_->stats();
-  const uint64_t lost = lost_count();
+  const uint64_t lost = unwritable_count_ + stats.lost_count;
   if (lost != seen_lost_) {
     seen_lost_ = lost;
     bytes_at_loss_ = stats.file_bytes;

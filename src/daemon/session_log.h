@@ -69,6 +69,7 @@ class SessionLog {
   uint64_t reported_lost_ = 0;     // Of lost_count(), in StorageDegraded events already.
   uint64_t bytes_at_loss_ = 0;
   uint64_t seen_lost_ = 0;
+  uint64_t next_storage_check_ns_ = 0;
   LogThrottle throttle_{60 * kNsPerSecond};
 };
 
