@@ -166,8 +166,11 @@ Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options) {
   if (paths.own_socket_directory || !std::filesystem::exists(paths.socket.parent_path(), error)) {
     SMELTR_TRY(MakePrivateDirectory(paths.socket.parent_path()));
   }
-  SMELTR_ASSIGN_OR_RETURN(std::filesystem::path ring_base, MakeRingBase(paths));
-  return Daemon(paths, options, std::move(ring_base)).Run();
+  SMELTR_ASSIGN_OR_RETURN(const std::filesystem::path ring_base, MakeRingBase(paths));
+  const auto ended = Daemon(paths, options, ring_base).Run();
+  // Shared memory outlives us: leave none behind. With anything in it the directory stays.
+  ::rmdir(ring_base.c_str());
+  return ended;
 }
 
 }  // namespace smeltr::daemon

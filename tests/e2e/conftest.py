@@ -147,7 +147,6 @@ def kill_leftovers(smeltr: Smeltr) -> None:
     """What a failed test left running: its commands, what they recorded, and the daemon."""
     pids = [process.pid for process in smeltr.started if process.poll() is None]
     pids += [metadata["root_pid"] for metadata in smeltr.metadata() if is_root_running(metadata)]
-    pids += [pid for pid in [smeltr.daemon_pid()] if pid]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -158,6 +157,8 @@ def kill_leftovers(smeltr: Smeltr) -> None:
                 stream.close()
     for pid in pids:
         wait_until(lambda pid=pid: not is_running(pid), "everything was gone")
+    # Asked to, it leaves no shared memory behind.
+    smeltr.end_daemon()
 
 
 def is_root_running(metadata: dict[str, Any]) -> bool:
