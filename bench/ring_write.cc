@@ -93,16 +93,17 @@ std::unique_ptr<std::barrier<>> g_barrier;
 
 template <typename Work>
 void RunBatches(benchmark::State& state) {
+  ring::Writer& writer = g_ring->writer();
   uint64_t next = 1;
   std::vector<double> event_ns;
   for (auto _ : state) {
     g_barrier->arrive_and_wait();
     const auto start = std::chrono::steady_clock::now();
-    for (const uint64_t end = next + kBatch; next < end; ++next) Work::Run(g_ring->writer(), next);
+    for (const uint64_t end = next + kBatch; next < end; ++next) Work::Run(writer, next);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     state.SetIterationTime(elapsed.count());
     event_ns.push_back(elapsed.count() * 1e9 / kBatch);
-    g_ring->writer().ReleaseThreadBlock();
+    writer.ReleaseThreadBlock();
     g_barrier->arrive_and_wait();
     if (state.thread_index() == 0) g_ring->Drain();
   }

@@ -125,7 +125,8 @@ struct FieldEncoder {
 
 // Writes one frame into `space`; returns its size, or 0 when it does not fit. E: a struct of kinds.def.
 template <typename E, typename Interner>
-size_t EncodeFrame(Api api, uint64_t ts_ns, const E& fields, Interner& strings, std::span<std::byte> space) {
+[[gnu::always_inline]] inline size_t EncodeFrame(Api api, uint64_t ts_ns, const E& fields, Interner& strings,
+                                                 std::span<std::byte> space) {
   constexpr size_t kFixedBytes = sizeof(FrameHeader) + internal::FixedBytes<E>();
   if (space.size() < kFixedBytes) return 0;
   internal::FieldEncoder<Interner> encoder{

@@ -49,7 +49,7 @@ class Writer {
       block.writing = true;
       std::atomic_signal_fence(std::memory_order_seq_cst);
       written = (block.generation == generation_ && Append(block, api, ts_ns, fields)) ||
-                (RenewBlock(block) && Append(block, api, ts_ns, fields));
+                AppendToFresh(block, api, ts_ns, fields);
       std::atomic_signal_fence(std::memory_order_seq_cst);
       block.writing = false;
     }
@@ -77,9 +77,11 @@ class Writer {
  private:
   static constexpr uint32_t kNotAttached = UINT32_MAX;
 
-  // False when the frame does not fit into what is left of the block.
+  // False when the frame does not fit into what is left of the block. Inlined into the caller, fields that
+  // it leaves at their defaults cost nothing to look at.
   template <typename E>
-  bool Append(internal::ThreadBlock& block, event::Api api, uint64_t ts_ns, const E& fields) {
+  [[gnu::always_inline]] bool Append(internal::ThreadBlock& block, event::Api api, uint64_t ts_ns,
+                                     const E& fields) {
     const std::span<std::byte> space(block.data + block.used_bytes, kBlockBytes - block.used_bytes);
     const size_t size = event::EncodeFrame(api, ts_ns, fields, *this, space);
     if (size == 0) return false;
@@ -88,6 +90,12 @@ class Writer {
     // Release pairs with the reader's acquire: the frame's bytes are there before its end is.
     block.header->committed.store(block.used_bytes, std::memory_order_release);
     return true;
+  }
+
+  template <typename E>
+  [[gnu::noinline]] bool AppendToFresh(internal::ThreadBlock& block, event::Api api, uint64_t ts_ns,
+                                       const E& fields) {
+    return RenewBlock(block) && Append(block, api, ts_ns, fields);
   }
 
   // Closes the thread's block and claims a free one. False when there is none, or would be no use.
