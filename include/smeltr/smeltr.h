@@ -32,6 +32,8 @@
 #include <stdlib.h>
 #endif
 
+/* C has no nullptr. NOLINTBEGIN(modernize-use-nullptr) */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -209,5 +211,7 @@ class Scope {
 
 }  // namespace smeltr
 #endif
+
+/* NOLINTEND(modernize-use-nullptr) */
 
 #endif /* SMELTR_SMELTR_H */

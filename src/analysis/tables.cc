@@ -7,7 +7,7 @@
 namespace smeltr::analysis {
 namespace {
 
-constexpr size_t kBlockBytes = 64 * 1024;
+constexpr size_t kBlockBytes = size_t{64} * 1024;
 
 uint32_t HashOf(std::string_view text) {
   return static_cast<uint32_t>(XXH3_64bits(text.data(), text.size()));

@@ -41,7 +41,7 @@ constexpr std::string_view CutText(std::string_view text, size_t limit) {
   if (text.size() <= limit) return text;
   size_t length = limit;
   while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
-  return {text.data(), length};
+  return {text.data(), length};  // NOLINT(bugprone-suspicious-stringview-data-usage)
 }
 
 namespace internal {

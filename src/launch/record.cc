@@ -21,7 +21,7 @@ namespace smeltr::launch {
 namespace {
 
 // Argument lists may be longer than a message: what is kept of them is for people to read.
-constexpr size_t kKeptArgumentBytes = 64 * 1024;
+constexpr size_t kKeptArgumentBytes = size_t{64} * 1024;
 
 // One write, so that lines of several processes do not mix. A stderr that is gone is no reason to stop.
 void Say(std::string_view text) {

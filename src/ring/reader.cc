@@ -159,7 +159,7 @@ bool Reader::State::DrainBlock(const Pending& entry, uint64_t max_events,
         break;
       }
       ++(Deliver(copy.subspan(position, size), tid, sink) ? result.event_count : result.corrupt_frames);
-      position += (size + kFrameAlignment - 1) / kFrameAlignment * kFrameAlignment;
+      position += (size_t{size} + kFrameAlignment - 1) / kFrameAlignment * kFrameAlignment;
     }
     header.consumed.store(consumed + static_cast<uint32_t>(position), std::memory_order_relaxed);
     if (position < copy.size()) return false;

@@ -35,7 +35,7 @@ bool ParseProcStat(std::string_view text, ProcStat& stat) {
   for (unsigned field = 3; field <= 22; ++field) {
     if (!text.starts_with(' ')) return false;
     text.remove_prefix(1);
-    const std::string_view value(text.data(), std::min(text.find_first_of(" \n"), text.size()));
+    const std::string_view value = text.substr(0, text.find_first_of(" \n"));
     if (value.empty()) return false;
     if (field == 3) stat.state = value[0];
     if (field == 20) std::from_chars(value.data(), value.data() + value.size(), stat.thread_count);

@@ -70,6 +70,7 @@ std::vector<size_t> Table::Widths(size_t limit) const {
 std::string Table::Render(const Style& style) const {
   const std::vector<size_t> widths = Widths(style.width);
   std::vector<std::string> titles;
+  titles.reserve(columns_.size());
   for (const Column& column : columns_) titles.push_back(column.title);
   std::string text = Coloured(Joined(titles, columns_, widths), Tone::kBold, style) + "\n";
   for (const Row& row : rows_) text += Coloured(Joined(row.cells, columns_, widths), row.tone, style) + "\n";

@@ -60,6 +60,8 @@ void __throw_system_error(int) { ::abort(); }
 
 }  // namespace std
 
+// The names are the runtime's.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
 
 void __cxa_pure_virtual() { ::abort(); }
@@ -69,3 +71,4 @@ void __cxa_pure_virtual() { ::abort(); }
 int __gxx_personality_v0(...) { return 8; }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)

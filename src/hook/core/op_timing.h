@@ -167,7 +167,7 @@ class OpSplitter {
     uint32_t count = 0;
     bool alone = false;  // From intervals that held nothing else.
   };
-  static constexpr size_t kMaxLearned = 64 * 1024;
+  static constexpr size_t kMaxLearned = size_t{64} * 1024;
 
   void Merge(std::span<const RecordedOp> ops);
   void MeasureIntervals(std::span<const RecordedOp> ops, std::span<const OpBoundary> boundaries,

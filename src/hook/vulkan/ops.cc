@@ -29,12 +29,15 @@ struct CommandName {
   constinit const Kernel kPlain##name{.hash = 0, .symbol = kNameOf##name.view(), .local = {0, 0, 0}};
 #include "hook/vulkan/ops.def"
 
+// `plain` is one of the constants above.
+// NOLINTBEGIN(bugprone-return-const-ref-from-parameter)
 const Kernel& KernelFor(const Recorder& recorder, BindPoint point, const Kernel& plain) {
   const Recording* recording = recorder.recording();
   if (recording == nullptr || point == BindPoint::kNone) return plain;
   const Kernel* bound = recording->bound[static_cast<size_t>(point)];
   return bound != nullptr ? *bound : plain;
 }
+// NOLINTEND(bugprone-return-const-ref-from-parameter)
 
 }  // namespace
 

@@ -42,7 +42,7 @@ class Publisher {
   event::Text InternedOpName(const Kernel& kernel, const RecordedOp& op, size_t slot);
 
   static constexpr size_t kOpsPerEvent = 256;
-  static constexpr size_t kMaxNames = 64 * 1024;
+  static constexpr size_t kMaxNames = size_t{64} * 1024;
 
   Device& device_;
   TickClock clock_;

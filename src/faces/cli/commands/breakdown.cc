@@ -152,7 +152,7 @@ class Report {
     const analysis::Node& node = breakdown_.nodes[number];
     const uint64_t total_ns = breakdown_.nodes[0].gpu_ns_subtree;
     if (number != 0) {
-      const std::string indent(2 * (node.depth - 1), ' ');
+      const std::string indent(size_t{2} * (node.depth - 1), ' ');
       table.Add({indent + NodeText(node), node.calls == 0 ? "" : FormatCount(node.calls),
                  node.gpu_ns_self == 0 ? "-" : FormatDuration(node.gpu_ns_self),
                  FormatDuration(node.gpu_ns_subtree), FormatPercent(node.gpu_ns_subtree, total_ns)});
@@ -164,7 +164,7 @@ class Report {
   }
 
   void AddOps(const analysis::Node& node, uint64_t total_ns, Table& table) const {
-    const std::string indent(2 * node.depth, ' ');
+    const std::string indent(size_t{2} * node.depth, ' ');
     const size_t shown = std::min<size_t>(node.ops.size(), view_.limits.top_ops.value_or(node.ops.size()));
     for (size_t i = 0; i < shown; ++i) {
       const analysis::OpRow& op = node.ops[i];
