@@ -1,7 +1,9 @@
 #include "analysis/breakdown.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "analysis/notices.h"
 #include "analysis/tree.h"
@@ -33,6 +35,13 @@ struct PendingOp {
   uint64_t gpu_ns = 0;
 };
 
+struct KnownOp {
+  uint64_t batch = 0;
+  std::string_view name;
+  std::string_view symbol;
+  uint32_t op = kNone;
+};
+
 class Accumulator {
  public:
   Accumulator(const EventSource& source, const BreakdownOptions& options, Breakdown& breakdown)
@@ -42,8 +51,12 @@ class Accumulator {
         attributions_(Attribute(timeline_)),
         tree_(timeline_, options, breakdown),
         settled_(timeline_.cbs().size()) {
-    source.ForEach<event::CbOps>(
-        [&](const event::Envelope& envelope, const event::CbOps& fields) { OnOps(envelope.pid, fields); });
+    source.ForEachBatch(event::Kind::kCbOps,
+                        [&](std::span<const event::Envelope> envelopes, const void* rows) {
+                          ++batch_;
+                          const auto* row = static_cast<const event::CbOps*>(rows);
+                          for (const event::Envelope& envelope : envelopes) OnOps(envelope.pid, *row++);
+                        });
     SettleRest();
     CountCbs();
     CountEvals();
@@ -131,7 +144,7 @@ class Accumulator {
 
   void BookRemainder(uint32_t cb_number, uint64_t gpu_ns) {
     const Attribution& of_cb = attributions_[cb_number];
-    if (no_detail_op_ == kNone) no_detail_op_ = OpOf({.name = event::Text(kNoOpDetail)});
+    if (no_detail_op_ == kNone) no_detail_op_ = Intern({.name = event::Text(kNoOpDetail)});
     AddTime(tree_.NodeOf(of_cb.scope), of_cb.method, no_detail_op_, kPrecisionNoDetail, gpu_ns, 1);
   }
 
@@ -150,7 +163,22 @@ class Accumulator {
     breakdown_.diagnostics.method_ns[static_cast<size_t>(method)] += gpu_ns;
   }
 
+  // Readers hand out the texts of a kernel at the same place again and again; within a batch, while all its
+  // texts live, the place tells the text.
   uint32_t OpOf(const event::OpSample& op) {
+    const std::string_view symbol = op.symbol.view;
+    const std::string_view name = op.name.view;
+    const auto place =
+        reinterpret_cast<uintptr_t>(name.data()) ^ reinterpret_cast<uintptr_t>(symbol.data()) >> 3;
+    KnownOp& known = known_[(place ^ place >> 9) % known_.size()];
+    const bool same = known.batch == batch_ && known.name.data() == name.data() &&
+                      known.name.size() == name.size() && known.symbol.data() == symbol.data() &&
+                      known.symbol.size() == symbol.size();
+    if (!same) known = {batch_, name, symbol, Intern(op)};
+    return known.op;
+  }
+
+  uint32_t Intern(const event::OpSample& op) {
     const uint32_t symbol = texts_.Intern(op.symbol.view);
     const uint32_t name = texts_.Intern(op.name.view);
     uint32_t& number = op_of_[static_cast<uint64_t>(symbol) << 32 | name];
@@ -242,6 +270,8 @@ class Accumulator {
   std::vector<OpTotal> rows_;
   KeyIndex row_of_;
   uint32_t no_detail_op_ = kNone;
+  uint64_t batch_ = 0;
+  std::array<KnownOp, 256> known_;
   std::vector<PendingOp> buffer_;  // Reused by OnOps.
   std::vector<uint64_t> values_;   // Reused by Book.
 };
@@ -278,6 +308,25 @@ std::vector<OpRow> FlatOps(const Breakdown& breakdown, GroupBy group_by) {
   return GroupOps(std::move(all), group_by);
 }
 
+namespace {
+
+// Of equal ones those that stand first.
+void KeepLargest(const std::vector<Node>& nodes, size_t count, std::vector<uint32_t>& candidates) {
+  std::vector<std::pair<uint64_t, size_t>> order;  // Time, position.
+  order.reserve(candidates.size());
+  for (const uint32_t at : candidates) order.emplace_back(nodes[at].gpu_ns_subtree, order.size());
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  order.resize(count);
+  std::vector<uint32_t> kept;
+  kept.reserve(count);
+  for (const auto& [time_ns, position] : order) kept.push_back(candidates[position]);
+  candidates = std::move(kept);
+}
+
+}  // namespace
+
 ShownTree SelectNodes(const Breakdown& breakdown, const TreeLimits& limits) {
   const std::vector<Node>& nodes = breakdown.nodes;
   // In the order of the tree, so that of equal nodes the upper one stays.
@@ -294,10 +343,7 @@ ShownTree SelectNodes(const Breakdown& breakdown, const TreeLimits& limits) {
     std::erase_if(candidates, [&](uint32_t i) { return nodes[i].depth > uint64_t{*limits.depth} + 1; });
   }
   if (limits.top && candidates.size() > *limits.top) {
-    std::stable_sort(candidates.begin(), candidates.end(), [&](uint32_t a, uint32_t b) {
-      return nodes[a].gpu_ns_subtree > nodes[b].gpu_ns_subtree;
-    });
-    candidates.resize(*limits.top);
+    KeepLargest(nodes, *limits.top, candidates);
   }
   ShownTree result{std::vector<bool>(nodes.size()), all};
   result.shown[ScopeTree::kRootNode] = true;

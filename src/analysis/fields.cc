@@ -27,8 +27,9 @@ std::string EncodeFields(event::List<event::Attribute> fields) {
   std::vector<const event::Attribute*> ordered;
   ordered.reserve(fields.size());
   for (const event::Attribute& field : fields) ordered.push_back(&field);
-  std::stable_sort(ordered.begin(), ordered.end(), [](const event::Attribute* a, const event::Attribute* b) {
-    return a->key.view < b->key.view;
+  // All stand in one array: of equal keys the earlier comes first.
+  std::sort(ordered.begin(), ordered.end(), [](const event::Attribute* a, const event::Attribute* b) {
+    return a->key.view != b->key.view ? a->key.view < b->key.view : a < b;
   });
   std::string out;
   for (const event::Attribute* field : ordered) {

@@ -220,8 +220,9 @@ void ScaleTo(std::span<uint64_t> values, uint64_t target) {
     given += values[i];
     remainders.emplace_back(static_cast<uint64_t>(((product % sum) << 32) / sum), i);
   }
-  std::stable_sort(remainders.begin(), remainders.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::sort(remainders.begin(), remainders.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
   for (size_t i = 0; given < target; ++i, ++given) ++values[remainders[i].second];
 }
 

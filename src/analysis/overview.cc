@@ -25,11 +25,13 @@ class Collector {
   void Finish() {
     for (auto& [pid, process] : processes_) overview_.processes.push_back(std::move(process));
     for (auto& [key, error] : errors_) overview_.errors.push_back(std::move(error));
-    std::stable_sort(overview_.errors.begin(), overview_.errors.end(),
-                     [](const ErrorRow& a, const ErrorRow& b) { return a.first_ts_ns < b.first_ts_ns; });
+    std::sort(overview_.errors.begin(), overview_.errors.end(), [](const ErrorRow& a, const ErrorRow& b) {
+      return std::tie(a.first_ts_ns, a.call, a.error_code) < std::tie(b.first_ts_ns, b.call, b.error_code);
+    });
     std::vector<FailureRow>& failures = overview_.failures;
-    std::stable_sort(failures.begin(), failures.end(),
-                     [](const FailureRow& a, const FailureRow& b) { return a.ts_ns < b.ts_ns; });
+    std::sort(failures.begin(), failures.end(), [](const FailureRow& a, const FailureRow& b) {
+      return std::tie(a.ts_ns, a.pid, a.text) < std::tie(b.ts_ns, b.pid, b.text);
+    });
     if (failures.size() > kMaxOverviewRows) failures.resize(kMaxOverviewRows);
   }
 

@@ -24,12 +24,16 @@ uint32_t ValueAt(const std::vector<IntervalIndex::Change>& changes, uint64_t ts_
 }  // namespace
 
 void IntervalIndex::Seal() {
-  std::stable_sort(intervals_.begin(), intervals_.end(),
-                   [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; });
+  // Of those that start at once, the longer is the outer one.
+  std::sort(intervals_.begin(), intervals_.end(), [](const Interval& a, const Interval& b) {
+    if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
+    return a.end_ns != b.end_ns ? a.end_ns > b.end_ns : a.value < b.value;
+  });
   std::vector<uint32_t> by_end(intervals_.size());
   for (uint32_t i = 0; i < by_end.size(); ++i) by_end[i] = i;
-  std::stable_sort(by_end.begin(), by_end.end(),
-                   [&](uint32_t a, uint32_t b) { return intervals_[a].end_ns < intervals_[b].end_ns; });
+  std::sort(by_end.begin(), by_end.end(), [&](uint32_t a, uint32_t b) {
+    return intervals_[a].end_ns != intervals_[b].end_ns ? intervals_[a].end_ns < intervals_[b].end_ns : a < b;
+  });
 
   std::vector<bool> closed(intervals_.size());
   std::vector<uint32_t> open;  // In order of start; closed ones are dropped when they come to the top.
@@ -111,8 +115,9 @@ void Windows::Merge(const Timeline& timeline, size_t layer) {
     }
   }
   for (size_t p = 0; p < steps.size(); ++p) {
-    std::stable_sort(steps[p].begin(), steps[p].end(),
-                     [](const Step& a, const Step& b) { return a.ts_ns < b.ts_ns; });
+    std::sort(steps[p].begin(), steps[p].end(), [](const Step& a, const Step& b) {
+      return a.ts_ns != b.ts_ns ? a.ts_ns < b.ts_ns : a.thread < b.thread;
+    });
     uint64_t open_count = 0;
     uint64_t open_sum = 0;  // Of the thread numbers: with one open it names it.
     for (const Step& step : steps[p]) {
