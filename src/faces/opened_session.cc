@@ -144,7 +144,7 @@ OpenedSession OpenSession(session::StoredSession stored) {
     if (reader.has_value()) {
       opened.readers.push_back(std::move(*reader));
     } else if (number == 1 || reader.error().code() != ErrorCode::kNotFound) {
-      opened.problems.emplace_back(reader.error().text());
+      opened.problems.push_back(fmt::format("{}: {}", file.filename().native(), reader.error().text()));
     }
     file = opened.stored.directory / fmt::format("events-{}.smlt", number);
     std::error_code error;

@@ -333,12 +333,13 @@ def test_really_full_disk(smeltr: Smeltr) -> None:
     if mounted.returncode != 0:
         pytest.skip("may not mount here")
     try:
-        process = smeltr.start(
-            "record", "--", SCOPE_LOOP, "--count", "1000", "--linger", "--exit", "7", stdin=subprocess.PIPE
-        )
+        # The second loop writes more than may still fit into the last page of the file.
+        loops = f"{SCOPE_LOOP} --count 1000 --linger && exec {SCOPE_LOOP} --count 200000 --exit 7"
+        process = smeltr.start("record", "--", "sh", "-c", loops, stdin=subprocess.PIPE)
         read_ready(process)
         wait_until(
-            lambda: any(d.joinpath("events.smlt").stat().st_size for d in smeltr.session_directories()), ""
+            lambda: any(d.joinpath("events.smlt").stat().st_size for d in smeltr.session_directories()),
+            "some events were on disk",
         )
         filler = smeltr.home / "filler"
         with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:

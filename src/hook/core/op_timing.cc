@@ -20,6 +20,11 @@ constexpr uint64_t Mask(uint32_t valid_bits) {
 // Not from <cmath>: that would make the hook need libm.
 int64_t Round(double value) { return static_cast<int64_t>(value < 0 ? value - 0.5 : value + 0.5); }
 
+bool IsKernel(event::OpType type) {
+  return type == event::OpType::kDispatch || type == event::OpType::kDispatchIndirect ||
+         type == event::OpType::kDraw || type == event::OpType::kRayTrace;
+}
+
 uint64_t AddSigned(uint64_t base, int64_t delta) { return base + static_cast<uint64_t>(delta); }
 
 }  // namespace
@@ -287,6 +292,8 @@ double OpSplitter::WeightOf(const RecordedOp& op) const {
   if (const auto exact = by_op_.find(MixOp(0, op.kernel, op.x, op.y, op.z)); exact != by_op_.end()) {
     return exact->second.mean_ns;
   }
+  // A kernel at another size is a fair guess; a copy of another size is none.
+  if (!IsKernel(op.type)) return 0;
   if (const auto kernel = by_kernel_.find(op.kernel); kernel != by_kernel_.end())
     return kernel->second.mean_ns;
   return 0;

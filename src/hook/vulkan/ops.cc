@@ -1,6 +1,7 @@
 // Hooks of the commands of ops.def, and of what changes which pipeline they use.
 
-#include <algorithm>
+#include <cstdlib>
+#include <span>
 
 #include "hook/vulkan/hooks.h"
 #include "hook/vulkan/recording.h"
@@ -23,6 +24,32 @@ struct CommandName {
   }
   constexpr std::string_view view() const { return {text, length}; }
 };
+
+uint64_t Volume(const VkExtent3D& extent) { return uint64_t{extent.width} * extent.height * extent.depth; }
+
+// Bytes, folded into the width that an op has for it.
+uint32_t Size(uint64_t bytes) { return static_cast<uint32_t>(bytes ^ (bytes >> 32)); }
+
+// Of all regions, bytes or texels.
+template <typename Region>
+uint32_t Size(uint32_t count, const Region* regions) {
+  uint64_t sum = 0;
+  for (const Region& region : std::span(regions, count)) {
+    if constexpr (requires { region.size; }) {
+      sum += region.size;
+    } else if constexpr (requires { region.extent; }) {
+      sum += Volume(region.extent);
+    } else if constexpr (requires { region.imageExtent; }) {
+      sum += Volume(region.imageExtent);
+    } else {
+      const auto side = [&](auto at) {
+        return static_cast<uint32_t>(std::abs(region.dstOffsets[1].*at - region.dstOffsets[0].*at));
+      };
+      sum += Volume({side(&VkOffset3D::x), side(&VkOffset3D::y), side(&VkOffset3D::z)});
+    }
+  }
+  return Size(sum);
+}
 
 #define OP(name, type, bind, parameters, arguments, x, y, z) \
   constexpr CommandName kNameOf##name(#name);                \

@@ -1,11 +1,15 @@
 #include "hook/vulkan/publish.h"
 
+#include <time.h>
+
 #include <algorithm>
 
 #include "base/clock.h"
 
 namespace smeltr::hook::vulkan {
 namespace {
+
+constexpr uint64_t kQueryWaitNs = 20'000'000;
 
 // One reading of both clocks at the same instant, the best of several.
 bool ReadBothClocks(Device& device, uint64_t& ticks, uint64_t& ns) {
@@ -53,7 +57,13 @@ bool Publisher::ReadRun(Recording& recording, uint32_t run, uint64_t (&ticks)[2]
     std::atomic_thread_fence(std::memory_order_acquire);
     return slot.run.load(std::memory_order_relaxed) == run;
   };
-  if (recording.query_busy.test_and_set(std::memory_order_acquire)) return read_saved();
+  // The submitter holds the queries for as long as it takes to read and reset them, and then they are saved.
+  const uint64_t give_up_ns = MonotonicNowNs() + kQueryWaitNs;
+  while (recording.query_busy.test_and_set(std::memory_order_acquire)) {
+    if (MonotonicNowNs() > give_up_ns) return read_saved();
+    const timespec moment{.tv_sec = 0, .tv_nsec = 20'000};
+    nanosleep(&moment, nullptr);
+  }
   bool read = false;
   if (recording.runs.load(std::memory_order_relaxed) == run) {
     read = ReadTimestamps(device_, recording.pair, 0, 2, ticks);
@@ -110,8 +120,9 @@ Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, bool may_
   auto* recording = static_cast<Recording*>(cb.recording);
   Times times;
   uint64_t ticks[2];
-  if (recording == nullptr || !recording->begun || !may_read ||
-      !ReadRun(*recording, cb.run, ticks, &times.sampled)) {
+  const bool timed = recording != nullptr && recording->begun;
+  if (!timed || !may_read || !ReadRun(*recording, cb.run, ticks, &times.sampled)) {
+    if (timed) Skip(kApi, event::SkipReason::kResultLost, "GPU times could not be read in time");
     times.span = HostSpanOf(queue, cb, may_read);
     return times;
   }

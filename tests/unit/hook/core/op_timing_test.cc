@@ -207,7 +207,12 @@ TEST(ShareExactly, WithoutWeightsAllAreEqual) {
 }
 
 RecordedOp Op(uint64_t kernel, uint32_t groups, uint64_t scope = 0) {
-  return {.kernel = kernel, .x = groups, .y = 1, .z = 1, .scope_id = event::ScopeId{scope}};
+  return {.kernel = kernel,
+          .x = groups,
+          .y = 1,
+          .z = 1,
+          .type = event::OpType::kDispatch,
+          .scope_id = event::ScopeId{scope}};
 }
 
 TEST(OpSplitter, NothingToSplit) {
@@ -277,6 +282,20 @@ TEST(OpSplitter, AnUnknownSizeFallsBackToItsKernel) {
   EXPECT_EQ(merged[2].gpu_ns, 200U);  // Never seen: like the mean of the others.
   EXPECT_EQ(merged[0].precision, Precision::kProfile);
   EXPECT_EQ(merged[2].precision, Precision::kUniform);
+}
+
+// A read-back of 20 bytes was once given the time of the upload of all weights.
+TEST(OpSplitter, ACopyIsNotJudgedByOneOfAnotherSize) {
+  OpSplitter splitter;
+  const RecordedOp upload{.kernel = 7, .x = 4'000'000, .type = event::OpType::kCopy};
+  splitter.Split(std::vector{upload}, std::vector<OpBoundary>{{1, 50'000'000}}, 50'000'000, 0);
+  const RecordedOp kernel{.kernel = 1, .x = 1, .type = event::OpType::kDispatch};
+  splitter.Split(std::vector{kernel}, std::vector<OpBoundary>{{1, 1'000}}, 1'000, 0);
+  const RecordedOp read_back{.kernel = 7, .x = 20, .type = event::OpType::kCopy};
+  const auto merged = splitter.Split(std::vector{kernel, read_back}, {}, 2'000, 0);
+  ASSERT_EQ(merged.size(), 2U);
+  EXPECT_EQ(merged[1].precision, event::Precision::kUniform);
+  EXPECT_EQ(merged[1].gpu_ns, 1'000U);
 }
 
 TEST(OpSplitter, AGroupIsSplitByMeasurementsOfItsMembers) {
