@@ -89,8 +89,16 @@ Result<Recording> Prepare(const RecordOptions& options) {
 ipc::Attach MakeAttach(const RecordOptions& options, const Recording& recording, const HookVerdict& verdict) {
   ipc::Attach attach;
   attach.session_id = recording.session.session_id;
-  attach.hook_state = options.gpu_hook && verdict.can_load ? "requested" : "skipped";
-  attach.hook_reason = options.gpu_hook ? verdict.reason : "--no-hook";
+  const std::string disabled = Environment("SMELTR_HOOK_DISABLE").value_or("0");
+  if (!options.gpu_hook) {
+    attach.hook_reason = "--no-hook";
+  } else if (disabled != "0") {
+    attach.hook_reason = "SMELTR_HOOK_DISABLE is set";
+  } else {
+    attach.hook_reason = verdict.reason;
+  }
+  const bool wanted = options.gpu_hook && disabled == "0";
+  attach.hook_state = wanted && verdict.can_load ? "requested" : "skipped";
   return attach;
 }
 

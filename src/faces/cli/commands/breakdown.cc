@@ -241,7 +241,10 @@ class BreakdownCommand final : public Command {
  public:
   CLI::App* AddTo(CLI::App& root) override {
     CLI::App* const app = root.add_subcommand("breakdown", "Show where the GPU time of a session went");
-    app->add_option("REF", choice_.reference, "Session: short id, full id or name (default: the newest)");
+    app->add_option("REF", choice_.reference, "Session: short id, full id or name (default: the newest)")
+        ->check(CLI::Validator(
+            [](const std::string& text) { return text.empty() ? std::string("the session is empty") : ""; },
+            ""));
     app->add_flag("--last", choice_.last, "The newest recording");
     app->add_flag("--include-ambient", choice_.include_ambient, "Let the newest be an ambient session too");
     app->add_option("--top", top_, "Scopes to show, largest first (default 20); with --ops-flat, kernels");
