@@ -66,13 +66,19 @@ std::unexpected<Error> FailErrno(const char* what) {
   return Fail(code, {text.data(), static_cast<size_t>(length)});
 }
 
-Result<void> CheckFreeSpace(int directory, uint64_t bytes) {
+// Sizes the file with all its pages: a page that cannot be had later, when the file system has filled up,
+// would kill the program with SIGBUS.
+Result<void> Reserve(int file, int directory, uint64_t bytes) {
+  if (::fallocate(file, 0, 0, static_cast<off_t>(bytes)) == 0) return {};
+  if (errno == ENOSPC) return Fail(ErrorCode::kNoSpace, "not enough free space in the ring directory");
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return FailErrno("cannot size the ring");
+  // A file system that cannot promise room: at least there must be some now.
   struct statvfs info;
   if (::fstatvfs(directory, &info) != 0) return FailErrno("cannot query the ring directory");
-  // Some file systems do not say how large they are.
   if (info.f_blocks != 0 && info.f_bavail * info.f_frsize < bytes) {
     return Fail(ErrorCode::kNoSpace, "not enough free space in the ring directory");
   }
+  if (::ftruncate(file, static_cast<off_t>(bytes)) != 0) return FailErrno("cannot size the ring");
   return {};
 }
 
@@ -141,7 +147,6 @@ Result<Segment> Segment::Create(const char* directory, const SegmentOptions& opt
   const uint64_t total_bytes = GeometryOf(options.block_count).total_bytes;
   const Fd parent(::open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!parent.valid()) return FailErrno("cannot open the ring directory");
-  SMELTR_TRY(CheckFreeSpace(parent.get(), total_bytes));
 
   std::array<char, 96> temporary;
   std::snprintf(temporary.data(), temporary.size(), "%u-%llu.new", self.pid,
@@ -154,8 +159,7 @@ Result<Segment> Segment::Create(const char* directory, const SegmentOptions& opt
   if (!segment.fd_.valid()) return FailErrno("cannot create the ring");
 
   auto published = [&]() -> Result<void> {
-    if (::ftruncate(segment.fd(), static_cast<off_t>(total_bytes)) != 0)
-      return FailErrno("cannot size the ring");
+    SMELTR_TRY(Reserve(segment.fd(), parent.get(), total_bytes));
     void* memory = ::mmap(nullptr, total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment.fd(), 0);
     if (memory == MAP_FAILED) return FailErrno("cannot map the ring");
     segment.bytes_ = {static_cast<std::byte*>(memory), total_bytes};

@@ -1,7 +1,5 @@
 #include "session/reader.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -176,8 +174,7 @@ void Reader::State::NoteDamage(size_t chunk, size_t block, uint64_t bytes) const
 
 Result<Reader> Reader::Open(const std::filesystem::path& file) {
   auto state = std::make_unique<State>();
-  state->fd = Fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!state->fd.valid()) return std::unexpected(SystemError("open", file, errno));
+  SMELTR_ASSIGN_OR_RETURN(state->fd, OpenRegularFile(file));
   SMELTR_ASSIGN_OR_RETURN(state->index, LoadIndex(state->fd));
   state->summary = Summarise(state->index);
   state->damage = state->index.damage;

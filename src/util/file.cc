@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,9 +65,20 @@ Error SystemError(std::string_view action, const std::filesystem::path& path, in
           fmt::format("cannot {} {}: {}", action, path.native(), ::strerror(errno_value))};
 }
 
-Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<Fd> OpenRegularFile(const std::filesystem::path& path) {
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer, perhaps for ever.
+  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid()) return std::unexpected(SystemError("open", path, errno));
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) return std::unexpected(SystemError("inspect", path, errno));
+  if (!S_ISREG(status.st_mode)) {
+    return Fail(ErrorCode::kCorrupt, fmt::format("{} is not a regular file", path.native()));
+  }
+  return fd;
+}
+
+Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes) {
+  SMELTR_ASSIGN_OR_RETURN(const Fd fd, OpenRegularFile(path));
   std::string content;
   char buffer[16 * 1024];
   while (true) {
@@ -127,28 +137,18 @@ Result<void> MakePrivateDirectory(const std::filesystem::path& path) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is shared by all users: choose a directory below it", path.native()));
   }
-  if ((status.st_mode & 0077) != 0 && ::fchmod(fd.get(), 0700) != 0) {
-    return std::unexpected(SystemError("make private", path, errno));
+  if ((status.st_mode & 0077) == 0) return {};
+  // An empty one is taken to be meant for us. One in use keeps its mode, and what we put into it has its own.
+  std::error_code error;
+  if (std::filesystem::is_empty(path, error)) {
+    if (::fchmod(fd.get(), 0700) != 0) return std::unexpected(SystemError("make private", path, errno));
+    return {};
+  }
+  if ((status.st_mode & 0022) != 0) {
+    return Fail(ErrorCode::kPermission,
+                fmt::format("others may write to {}: `chmod go-w` it or choose another", path.native()));
   }
   return {};
-}
-
-Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return std::unexpected(SystemError("open", path, errno));
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0) return std::unexpected(SystemError("inspect", path, errno));
-  MappedFile file;
-  if (status.st_size == 0) return file;
-  const auto size = static_cast<size_t>(status.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (address == MAP_FAILED) return std::unexpected(SystemError("map", path, errno));
-  file.bytes_ = {static_cast<const std::byte*>(address), size};
-  return file;
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 }  // namespace smeltr

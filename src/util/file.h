@@ -6,11 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "base/fd.h"
 #include "base/result.h"
 
 namespace smeltr {
@@ -18,6 +17,10 @@ namespace smeltr {
 // An Error for a failed system call: "cannot <action> <path>: <reason>", with the code that `errno_value`
 // stands for (ENOSPC and EDQUOT kNoSpace, EACCES, EPERM and EROFS kPermission, ENOENT kNotFound ...).
 Error SystemError(std::string_view action, const std::filesystem::path& path, int errno_value);
+
+// For reading; kCorrupt for anything that is no regular file, of which a FIFO would block and a device never
+// end.
+Result<Fd> OpenRegularFile(const std::filesystem::path& path);
 
 // The whole file; kUnsupported when it is larger than `max_bytes`. Works for /proc too, whose files say
 // size 0.
@@ -31,29 +34,9 @@ Result<void> WriteFileAtomically(const std::filesystem::path& path, std::string_
                                  FileSync sync);
 
 // Creates `path` and its missing parents with mode 0700. An existing last directory must belong to the
-// user; access for others is taken away from it. Symbolic links are refused for the last component, and so
+// user; if it is empty, access for others is taken away from it, else others must not be able to write to it.
+// Symbolic links are refused for the last component, and so
 // are directories shared by design like /tmp.
 Result<void> MakePrivateDirectory(const std::filesystem::path& path);
-
-// A read-only view of a whole file. A file that shrinks while mapped may raise SIGBUS: map only files
-// that are never truncated.
-class MappedFile {
- public:
-  static Result<MappedFile> Open(const std::filesystem::path& path);
-  MappedFile() = default;
-  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-  MappedFile& operator=(MappedFile&& other) noexcept {
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  ~MappedFile();
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> bytes_;
-};
 
 }  // namespace smeltr

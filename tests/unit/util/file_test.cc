@@ -77,17 +77,22 @@ TEST_F(FileTest, SharedDirectoryStaysShared) {
   EXPECT_EQ(ModeOf(scratch()), 0777U);
 }
 
-TEST_F(FileTest, MapsWhatIsThere) {
-  const auto path = scratch() / "f";
-  ASSERT_TRUE(WriteFileAtomically(path, "abc", 0600, FileSync::kNone).has_value());
-  MappedFile file = std::move(MappedFile::Open(path)).value();
-  MappedFile moved = std::move(file);
-  ASSERT_EQ(moved.bytes().size(), 3U);
-  EXPECT_EQ(moved.bytes()[2], std::byte{'c'});
-  EXPECT_TRUE(file.bytes().empty());
-  ASSERT_TRUE(WriteFileAtomically(path, "", 0600, FileSync::kNone).has_value());
-  EXPECT_TRUE(MappedFile::Open(path)->bytes().empty());
-  EXPECT_EQ(MappedFile::Open(scratch() / "none").error().code(), ErrorCode::kNotFound);
+// A project's own directory as SMELTR_HOME was once closed to everybody else.
+TEST_F(FileTest, DirectoryInUseKeepsItsMode) {
+  ASSERT_TRUE(WriteFileAtomically(scratch() / "f", "abc", 0644, FileSync::kNone).has_value());
+  ASSERT_EQ(::chmod(scratch().c_str(), 0755), 0);
+  EXPECT_TRUE(MakePrivateDirectory(scratch()).has_value());
+  EXPECT_EQ(ModeOf(scratch()), 0755U);
+  ASSERT_EQ(::chmod(scratch().c_str(), 0775), 0);
+  EXPECT_EQ(MakePrivateDirectory(scratch()).error().code(), ErrorCode::kPermission);
+}
+
+// Opening a FIFO waited for a writer that never came.
+TEST_F(FileTest, OnlyRegularFilesAreRead) {
+  ASSERT_EQ(::mkfifo((scratch() / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(ReadFile(scratch() / "fifo").error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(OpenRegularFile(scratch()).error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(OpenRegularFile("/dev/zero").error().code(), ErrorCode::kCorrupt);
 }
 
 TEST(SystemError, FullDiskIsTold) {
