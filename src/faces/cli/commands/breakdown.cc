@@ -247,9 +247,17 @@ class BreakdownCommand final : public Command {
             ""));
     app->add_flag("--last", choice_.last, "The newest recording");
     app->add_flag("--include-ambient", choice_.include_ambient, "Let the newest be an ambient session too");
-    app->add_option("--top", top_, "Scopes to show, largest first (default 20); with --ops-flat, kernels");
-    app->add_option("--depth", depth_, "Levels of scopes to show, 0 = outermost only (default 6)");
-    app->add_option("--top-ops", top_ops_, "Kernels to show for each scope (default 5)");
+    // Also refuses "-1", which CLI11 would take for a very large number.
+    const auto row_count = CLI::Range(0.0, 1e9, "a number of rows, 0 or more");
+    app->add_option("--top", top_, "Scopes to show, largest first (default 20); with --ops-flat, kernels")
+        ->check(row_count)
+        ->option_text("N");
+    app->add_option("--depth", depth_, "Levels of scopes to show, 0 = outermost only (default 6)")
+        ->check(row_count)
+        ->option_text("N");
+    app->add_option("--top-ops", top_ops_, "Kernels to show for each scope (default 5)")
+        ->check(row_count)
+        ->option_text("N");
     app->add_flag("--no-ops", no_ops_, "Leave kernels out");
     app->add_flag("--ops-flat", ops_flat_, "One list of kernels instead of the tree");
     app->add_flag("--per-call", per_call_, "One row for each call instead of one for all calls of a scope");
@@ -261,7 +269,7 @@ class BreakdownCommand final : public Command {
     app->add_flag("--json", json_, "Print JSON: complete unless --top, --depth or --top-ops limit it");
     app->footer(
         "Examples:\n  smeltr breakdown\n  smeltr breakdown 3f2a9c1d --top 10 --no-ops\n"
-        "  smeltr breakdown --last --ops-flat --group-by kind\n  smeltr breakdown --field layer=3 --json");
+        "  smeltr breakdown --last --ops-flat --group-by kind\n  smeltr breakdown --field step=3 --json");
     return app;
   }
 

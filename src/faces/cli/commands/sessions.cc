@@ -104,12 +104,15 @@ class Page {
            fmt::format("peak memory {}, CPU {} user, {} system", FormatBytes(metadata_.max_rss_bytes),
                        FormatDuration(metadata_.user_cpu_ns), FormatDuration(metadata_.system_cpu_ns)));
     }
-    if (metadata_.hook_state == "skipped" || metadata_.hook_state == "requested-but-silent") {
-      Line("Hook",
-           Printable(metadata_.hook_reason.empty() ? metadata_.hook_state
-                                                   : metadata_.hook_state + ": " + metadata_.hook_reason));
+    // The event of a silent hook says what the metadata says, and is there before the session has ended.
+    if (metadata_.hook_state == "requested-but-silent") {
+      Line("Hook", Printable("never loaded: " + metadata_.hook_reason));
+    } else if (metadata_.hook_state == "skipped") {
+      Line("Hook", Printable("not used: " + metadata_.hook_reason));
+    } else {
+      for (const std::string& reason : overview_.silent_hooks)
+        Line("Hook", Printable("never loaded: " + reason));
     }
-    for (const std::string& reason : overview_.silent_hooks) Line("Hook", Printable("silent: " + reason));
     Line("GPU work", CbText());
   }
 
