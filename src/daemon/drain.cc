@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "daemon/ring_base.h"
 #include "util/log.h"
 
 namespace smeltr::daemon {
@@ -97,10 +98,14 @@ size_t RingDirectory::live_count() const {
 
 void RingDirectory::RemoveAll() {
   rings_.clear();
-  std::error_code error;
-  std::filesystem::remove_all(directory_, error);
-  if (error) {
-    Log(LogLevel::kWarning, fmt::format("cannot remove {}: {}", directory_.native(), error.message()));
+  if (directory_.empty()) return;
+  // "base/../name" is not a child of "base".
+  const std::filesystem::path base = directory_.parent_path();
+  const Result<void> removed = base.filename() == ".."
+                                   ? Fail(ErrorCode::kInvalidArgument, "not a ring directory's path")
+                                   : RemoveRingDirectory(base, directory_.filename().native());
+  if (!removed.has_value()) {
+    Log(LogLevel::kWarning, fmt::format("left {} as it is: {}", directory_.native(), removed.error().text()));
   }
 }
 

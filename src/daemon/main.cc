@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include "base/standard_fds.h"
 #include "daemon/lifecycle.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -33,6 +34,7 @@ int Fail(const smeltr::Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  smeltr::OccupyStandardFds();
   CLI::App app(
       "smeltrd writes what recorded programs do on the GPU into sessions. `smeltr record` starts it.");
   app.set_version_flag("--version", "smeltrd " SMELTR_VERSION);

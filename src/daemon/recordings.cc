@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
+#include "daemon/ring_base.h"
+#include "session/identity.h"
 #include "util/log.h"
 #include "util/process.h"
 
@@ -26,9 +27,20 @@ session::Metadata MakeMetadata(const ipc::Reserve& request, std::string name) {
   return metadata;
 }
 
+// A session's files may come from anywhere. One without an id, or elsewhere and only linked here, is not for
+// this daemon to change.
 bool IsUnfinished(const session::StoredSession& session) {
+  std::error_code error;
   return session.metadata_readable && session.metadata.kind == session::SessionKind::kScoped &&
-         session.metadata.ended_rfc3339.empty();
+         session.metadata.ended_rfc3339.empty() && IsSessionId(session.metadata.session_id) &&
+         !std::filesystem::is_symlink(session.directory, error);
+}
+
+// Whether it can be what an earlier daemon of this boot was recording, rather than a copy or a leftover.
+bool MayHaveRings(const session::StoredSession& session) {
+  const std::string name = session.directory.filename().native();
+  return session.metadata.boot_id == BootId() && session::IsDirectoryName(name) &&
+         name.ends_with("-" + session::ShortId(session.metadata));
 }
 
 }  // namespace
@@ -47,11 +59,18 @@ void Recordings::AdoptUnfinished() {
 
 void Recordings::Adopt(session::StoredSession session) {
   const std::string id = session.metadata.session_id;
-  std::filesystem::path rings = ring_base_ / id;
-  for (const std::filesystem::path& base : RingBaseCandidates(paths_)) {
-    std::error_code error;
-    if (std::filesystem::is_directory(base / id, error)) rings = base / id;
+  if (!MayHaveRings(session) || open_.contains(id)) {
+    Log(LogLevel::kInfo, fmt::format("{} was left open, by no smeltrd of this boot: completing it",
+                                     session.directory.filename().native()));
+    Recording::Adopt(std::move(session), {}, reserve_, MonotonicNowNs()).Close("recovered");
+    return;
   }
+  // Nothing is looked for where no real directory of ours is.
+  std::filesystem::path rings;
+  for (const std::filesystem::path& base : RingBaseCandidates(paths_)) {
+    if (HasRingDirectory(base, id)) rings = base / id;
+  }
+  if (HasRingDirectory(ring_base_, id)) rings = ring_base_ / id;
   Log(LogLevel::kInfo, fmt::format("session {} was left open by an earlier smeltrd: taking it over",
                                    session::ShortId(session.metadata)));
   open_.try_emplace(
@@ -63,11 +82,12 @@ void Recordings::RemoveStrayRings() {
   std::set<std::filesystem::path> used;
   for (const auto& [id, entry] : open_) used.insert(entry.recording.ring_directory());
   for (const std::filesystem::path& base : RingBaseCandidates(paths_)) {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
-      if (!entry.is_directory(error) || used.contains(entry.path())) continue;
-      Log(LogLevel::kInfo, fmt::format("removing {}: no session belongs to it", entry.path().native()));
-      std::filesystem::remove_all(entry.path(), error);
+    for (const std::string& id : ListRingDirectories(base)) {
+      if (used.contains(base / id)) continue;
+      Log(LogLevel::kInfo, fmt::format("removing {}: no session belongs to it", (base / id).native()));
+      if (const auto removed = RemoveRingDirectory(base, id); !removed.has_value()) {
+        Log(LogLevel::kWarning, std::string(removed.error().text()));
+      }
     }
   }
 }

@@ -5,11 +5,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/read.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,6 +29,11 @@ using Protocol = asio::local::stream_protocol;
 
 constexpr size_t kMaxConnections = 512;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+// Who has not said Hello gets little memory, for a little while.
+constexpr auto kHelloLimit = std::chrono::seconds(5);
+constexpr uint32_t kMaxHelloBytes = 4096;
+// A message's memory grows with what arrives of it, whatever length it claims.
+constexpr size_t kReadStepBytes = 64 << 10;
 
 ipc::Reply Refuse(const Error& error) { return ipc::Refusal{error.code(), std::string(error.text())}; }
 
@@ -58,18 +65,35 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
 };
 
 // One connection. Reads a request, answers it, reads the next: a peer that does not read its replies holds
-// up nobody but itself, and costs one message of memory.
+// up nobody but itself, and costs what it sent of one message of memory.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(Protocol::socket socket, std::shared_ptr<ServerState> server, ClientId id)
-      : socket_(std::move(socket)), server_(std::move(server)), id_(id) {}
+      : socket_(std::move(socket)),
+        hello_timer_(socket_.get_executor()),
+        server_(std::move(server)),
+        id_(id) {}
+
+  void Start() {
+    hello_timer_.expires_after(kHelloLimit);
+    hello_timer_.async_wait([weak = weak_from_this()](const std::error_code& stopped) {
+      const auto self = weak.lock();
+      if (stopped || self == nullptr || self->greeted_) return;
+      Log(LogLevel::kWarning, "a client did not say Hello in time: closed");
+      self->End();
+    });
+    ReadNext();
+  }
 
   void ReadNext() {
     asio::async_read(socket_, asio::buffer(prefix_),
                      [self = shared_from_this()](const std::error_code& error, size_t) {
                        if (error) return self->End();
                        const auto length = ipc::DecodeLength(self->prefix_);
-                       if (length.has_value()) return self->ReadBody(*length);
+                       if (length.has_value() && (self->greeted_ || *length <= kMaxHelloBytes)) {
+                         self->body_.clear();
+                         return self->ReadBody(*length);
+                       }
                        Log(LogLevel::kWarning, "a client sent something that is no message: closed");
                        self->End();
                      });
@@ -78,20 +102,24 @@ class Session : public std::enable_shared_from_this<Session> {
   void Close() {
     std::error_code ignored;
     socket_.close(ignored);
+    hello_timer_.cancel();
   }
 
  private:
-  void ReadBody(uint32_t length) {
-    body_.resize(length);
-    asio::async_read(socket_, asio::buffer(body_),
-                     [self = shared_from_this()](const std::error_code& error, size_t) {
+  void ReadBody(size_t length) {
+    const size_t have = body_.size();
+    if (have == length) return Handle();
+    body_.resize(std::min(length, have + kReadStepBytes));
+    asio::async_read(socket_, asio::buffer(body_.data() + have, body_.size() - have),
+                     [self = shared_from_this(), length](const std::error_code& error, size_t) {
                        if (error) return self->End();
-                       self->Handle();
+                       self->ReadBody(length);
                      });
   }
 
   void Handle() {
     auto request = ipc::DecodeRequest(body_);
+    if (body_.capacity() > kReadStepBytes) std::string().swap(body_);
     if (!request.has_value()) return Send(Refuse(request.error()));
     if (!greeted_ && !std::holds_alternative<ipc::Hello>(*request)) {
       return Send(ipc::Refusal{ErrorCode::kInvalidArgument, "say Hello first"});
@@ -110,6 +138,7 @@ class Session : public std::enable_shared_from_this<Session> {
                                                 : "update smeltr")});
     }
     greeted_ = true;
+    hello_timer_.cancel();
     Send(server_->welcome);
   }
   void On(const ipc::Reserve& reserve) {
@@ -147,6 +176,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   Protocol::socket socket_;
+  asio::steady_timer hello_timer_;
   std::shared_ptr<ServerState> server_;
   ClientId id_;
   bool greeted_ = false;
@@ -184,7 +214,7 @@ void ServerState::Add(Protocol::socket socket) {
   const ClientId id = ++last_id;
   auto session = std::make_shared<Session>(std::move(socket), shared_from_this(), id);
   sessions.emplace(id, session);
-  session->ReadNext();
+  session->Start();
 }
 
 void ServerState::Remove(ClientId id) {

@@ -29,6 +29,9 @@ constexpr uint64_t kLongestPauseNs = 500'000'000;
 
 // Below the numbers that a shell's redirections use; the daemon closes everything else it inherited.
 constexpr int kReadyFd = 3;
+// What the child moves to the numbers 0 to 3 comes from here on, so that no move overwrites a later one's
+// source.
+constexpr int kFirstSpareFd = 10;
 
 struct StartPlan {
   std::string program;
@@ -37,6 +40,14 @@ struct StartPlan {
   Fd log;
   Fd null;
 };
+
+// Of a descriptor just opened, which may have got any number: one well above those.
+Result<Fd> MoveUp(Fd fd, const std::filesystem::path& path) {
+  Fd moved;
+  if (fd.valid()) moved.Reset(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kFirstSpareFd));
+  if (!moved.valid()) return std::unexpected(SystemError("open", path, errno));
+  return moved;
+}
 
 Result<StartPlan> PlanStart(const Paths& paths, const std::filesystem::path& daemon_program) {
   if (::access(daemon_program.c_str(), X_OK) != 0) {
@@ -58,10 +69,10 @@ Result<StartPlan> PlanStart(const Paths& paths, const std::filesystem::path& dae
                   [&](const auto& entry) { return entry.starts_with(std::string(name) + "="); });
     plan.environment.push_back(fmt::format("{}={}", name, value.native()));
   }
-  plan.log.Reset(::open(paths.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!plan.log.valid()) return std::unexpected(SystemError("open", paths.log, errno));
-  plan.null.Reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!plan.null.valid()) return std::unexpected(SystemError("open", "/dev/null", errno));
+  SMELTR_ASSIGN_OR_RETURN(
+      plan.log,
+      MoveUp(Fd(::open(paths.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)), paths.log));
+  SMELTR_ASSIGN_OR_RETURN(plan.null, MoveUp(Fd(::open("/dev/null", O_RDWR | O_CLOEXEC)), "/dev/null"));
   return plan;
 }
 
@@ -73,12 +84,7 @@ Result<StartPlan> PlanStart(const Paths& paths, const std::filesystem::path& dae
   ::dup2(plan.null.get(), STDIN_FILENO);
   ::dup2(plan.log.get(), STDOUT_FILENO);
   ::dup2(plan.log.get(), STDERR_FILENO);
-  // dup2 onto itself would keep the close-on-exec flag.
-  if (ready == kReadyFd) {
-    ::fcntl(ready, F_SETFD, 0);
-  } else {
-    ::dup2(ready, kReadyFd);
-  }
+  ::dup2(ready, kReadyFd);
   ::close_range(kReadyFd + 1, ~0U, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -103,7 +109,7 @@ Result<Fd> StartDaemon(const StartPlan& plan) {
     return Fail(ErrorCode::kIo, fmt::format("cannot make a pipe: {}", ::strerror(errno)));
   }
   Fd read_end(ends[0]);
-  const Fd write_end(ends[1]);
+  SMELTR_ASSIGN_OR_RETURN(const Fd write_end, MoveUp(Fd(ends[1]), "a pipe"));
   const auto argv = Pointers(plan.argv);
   const auto environment = Pointers(plan.environment);
   const pid_t pid = ::fork();

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 from pathlib import Path
 
+import pytest
 from conftest import BIN, WORKLOAD, Smeltr, is_running, read_ready, start_daemon, start_sleeper, wait_until
 
 SCOPE_LOOP = WORKLOAD / "scope_loop"
@@ -58,6 +60,44 @@ def test_idle_daemon_ends(smeltr: Smeltr) -> None:
     )
     assert daemon.wait(60) == 0
     assert not (smeltr.home / "run/smeltr.sock").exists()
+
+
+def standard_streams(pid: int) -> list[str]:
+    return [os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)]
+
+
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "<&-", "<&- >&-", "2>&-"])
+def test_daemon_has_its_streams_whatever_its_starter_lacks(smeltr: Smeltr, closed: str) -> None:
+    command = [BIN / "smeltr", "record", "--quiet", "--", "true"]
+    subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *command], env=smeltr.environment, timeout=60, check=False
+    )
+    pid = smeltr.daemon_pid()
+    log = str(smeltr.home / "smeltrd.log")
+    assert standard_streams(pid) == ["/dev/null", log, log]
+    assert (smeltr.home / "smeltrd.lock").read_text() == f"{pid}\n"
+    assert smeltr.only_metadata()["end_reason"] == "exit"
+
+
+def test_no_file_of_the_daemon_becomes_a_standard_stream(smeltr: Smeltr) -> None:
+    daemon = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", BIN / "smeltrd"], env=smeltr.environment
+    )
+    try:
+        wait_until(lambda: (smeltr.home / "run/smeltr.sock").exists(), "smeltrd listened")
+        assert standard_streams(daemon.pid) == ["/dev/null"] * 3
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+
+
+def test_connection_without_a_hello_is_closed(smeltr: Smeltr) -> None:
+    smeltr.record("--", "true")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.settimeout(30)  # The limit only turns a hang into a failure.
+        silent.connect(str(smeltr.home / "run/smeltr.sock"))
+        assert silent.recv(1) == b""
+    assert "did not say Hello in time" in smeltr.log()
 
 
 def test_processes_of_a_tree_share_the_session(smeltr: Smeltr) -> None:

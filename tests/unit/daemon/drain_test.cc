@@ -4,6 +4,7 @@
 
 #include "fake/scratch.h"
 #include "unit/daemon/rings.h"
+#include "util/log.h"
 
 namespace smeltr::daemon {
 namespace {
@@ -86,9 +87,33 @@ TEST_F(DrainTest, StrangeFilesAreLeftAlone) {
   EXPECT_EQ(std::ranges::count(log, '\n'), 3) << log;
   EXPECT_EQ(rings.open_count(), 0U);
   EXPECT_TRUE(std::filesystem::exists(scratch() / "1-2.ring"));
-  rings.RemoveAll();
-  EXPECT_FALSE(std::filesystem::exists(scratch()));
-  EXPECT_TRUE(rings.Discover().empty());
+}
+
+TEST_F(DrainTest, OnlyDirectoriesNamedByASessionAreRemoved) {
+  const std::string id = "0a1b2c3d-0000-4000-8000-000000000001";
+  const auto make = [&](const std::filesystem::path& directory) {
+    std::filesystem::create_directories(directory / "inner");
+    std::ofstream(directory / "1-2.ring") << "x";
+    return directory;
+  };
+  std::filesystem::permissions(scratch(), std::filesystem::perms::owner_all);
+  const auto other = make(scratch() / "other");
+  const auto beside = make(scratch() / id);
+  std::filesystem::create_directory(scratch() / "base", scratch());
+  const auto mine = make(scratch() / "base" / id);
+  const auto link = scratch() / "base" / "0a1b2c3d-0000-4000-8000-000000000002";
+  std::filesystem::create_directory_symlink(other, link);
+  SetLogLevel(LogLevel::kNothing);
+  for (const auto& path : {other, scratch() / "base" / ".." / id, link, scratch() / "base" / "", mine}) {
+    RingDirectory(path).RemoveAll();
+  }
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_TRUE(std::filesystem::exists(other / "1-2.ring"));
+  EXPECT_TRUE(std::filesystem::exists(beside / "1-2.ring"));
+  EXPECT_FALSE(std::filesystem::exists(mine));
+  RingDirectory gone(mine);
+  EXPECT_TRUE(gone.Discover().empty());
+  gone.RemoveAll();
 }
 
 }  // namespace

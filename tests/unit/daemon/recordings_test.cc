@@ -1,5 +1,6 @@
 #include "daemon/recordings.h"
 
+#include <fstream>
 #include <optional>
 
 #include "fake/scratch.h"
@@ -11,6 +12,9 @@ namespace smeltr::daemon {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
+constexpr const char* kId = "0a1b2c3d-0000-4000-8000-000000000001";
+constexpr const char* kOtherId = "0a1b2c3d-0000-4000-8000-000000000002";
+constexpr const char* kIdDirectory = "2026-01-01-000000-0a1b2c3d";
 
 class RecordingsTest : public fake::ScratchTest {
  protected:
@@ -70,6 +74,35 @@ class RecordingsTest : public fake::ScratchTest {
 
   static session::Metadata MetadataOf(const ipc::Reserved& session) {
     return session::ReadMetadata(session.session_directory).value();
+  }
+
+  // An unfinished session as another program may have left it, in a directory of this name.
+  std::filesystem::path Leave(const std::string& directory_name, const std::string& session_id,
+                              const std::string& boot_id = BootId()) {
+    const auto directory = paths_.sessions / directory_name;
+    std::filesystem::create_directories(directory);
+    session::Metadata metadata;
+    metadata.session_id = session_id;
+    metadata.boot_id = boot_id;
+    metadata.started_rfc3339 = "2026-01-01T00:00:00.000Z";
+    EXPECT_TRUE(session::WriteMetadata(directory, metadata).has_value());
+    return directory;
+  }
+  static std::filesystem::path MakePrecious(const std::filesystem::path& directory) {
+    std::filesystem::create_directories(directory);
+    std::ofstream(directory / "precious") << "x";
+    return directory / "precious";
+  }
+  std::filesystem::path MakeRings() {
+    std::filesystem::create_directories(paths_.run / "rings");
+    std::filesystem::permissions(paths_.run / "rings", std::filesystem::perms::owner_all);
+    return paths_.run / "rings";
+  }
+  void RunToTheEnd() {
+    Restart();
+    recordings_->AdoptUnfinished();
+    PollAfter(3000 * kMs);
+    recordings_->Shutdown(now_ns_);
   }
 
   Paths paths_;
@@ -279,15 +312,95 @@ TEST_F(RecordingsTest, RecordThatFindsTheNextDaemonFinishesProperly) {
 }
 
 TEST_F(RecordingsTest, RecoveryRemovesStrayRingsAndSurvivesBadSessions) {
-  std::filesystem::create_directories(paths_.run / "rings" / "nobody");
+  const auto stray = MakeRings() / kOtherId;
+  std::filesystem::create_directories(stray / "deep" / "deeper");
+  std::ofstream(stray / "1-2.ring") << "x";
+  const auto precious = MakePrecious(scratch() / "elsewhere");
+  std::filesystem::create_directory_symlink(scratch() / "elsewhere", stray / "link");
+  std::filesystem::create_directories(paths_.run / "rings" / "no-session");
   std::filesystem::create_directories(paths_.sessions / "2025-01-01-000000-deadbeef");
   const ipc::Reserved session = Reserve();
   ASSERT_TRUE(Attach(session, 1).has_value());
   Restart();
   recordings_->AdoptUnfinished();
-  EXPECT_FALSE(std::filesystem::exists(paths_.run / "rings" / "nobody"));
+  EXPECT_FALSE(std::filesystem::exists(stray));
+  EXPECT_TRUE(std::filesystem::exists(precious));
+  EXPECT_TRUE(std::filesystem::exists(paths_.run / "rings" / "no-session"));
   EXPECT_TRUE(std::filesystem::exists(session.ring_directory));
   EXPECT_EQ(recordings_->open_count(), 1U);
+}
+
+TEST_F(RecordingsTest, MetadataCannotNameWhatIsDeleted) {
+  const auto outside = MakePrecious(scratch() / "outside");
+  const auto in_base = MakePrecious(MakeRings() / "mine");
+  const auto beside = MakePrecious(paths_.run / kOtherId);
+  int number = 0;
+  for (const std::string& id : {(scratch() / "outside").native(), std::string("../../outside"), std::string(),
+                                std::string("."), std::string("mine"), std::string("../") + kOtherId,
+                                std::string("0A1B2C3D-0000-4000-8000-000000000001"),
+                                std::string("0a1b2c3d000040008000000000000001")}) {
+    Leave("2026-01-01-00000" + std::to_string(number++) + "-0a1b2c3d", id);
+  }
+  RunToTheEnd();
+  EXPECT_TRUE(std::filesystem::exists(outside));
+  EXPECT_TRUE(std::filesystem::exists(in_base));
+  EXPECT_TRUE(std::filesystem::exists(beside));
+  for (const auto& entry : std::filesystem::directory_iterator(paths_.sessions)) {
+    EXPECT_EQ(session::ReadMetadata(entry.path())->ended_rfc3339, "") << "touched a session without an id";
+  }
+}
+
+TEST_F(RecordingsTest, SessionsOfAnotherBootOrPlaceEndWithoutTheirRings) {
+  const auto rings = MakeRings();
+  const auto other_boot = Leave(kIdDirectory, kId, "another-boot");
+  const auto renamed = Leave("renamed", "1a1b2c3d-0000-4000-8000-000000000001");
+  Restart();
+  recordings_->AdoptUnfinished();
+  EXPECT_EQ(recordings_->open_count(), 0U);
+  for (const auto& directory : {other_boot, renamed}) {
+    EXPECT_EQ(session::ReadMetadata(directory)->end_reason, "recovered") << directory;
+    EXPECT_NE(session::ReadMetadata(directory)->ended_rfc3339, "");
+  }
+  EXPECT_TRUE(std::filesystem::exists(rings));
+}
+
+TEST_F(RecordingsTest, LinkedSessionsAreLeftAlone) {
+  const auto real = Leave(kIdDirectory, kId, "another-boot");
+  std::filesystem::rename(real, scratch() / "moved");
+  std::filesystem::create_directory_symlink(scratch() / "moved", real);
+  RunToTheEnd();
+  EXPECT_EQ(session::ReadMetadata(scratch() / "moved")->ended_rfc3339, "");
+}
+
+TEST_F(RecordingsTest, RingBaseThatIsALinkIsNotCleaned) {
+  const auto precious = MakePrecious(scratch() / "elsewhere" / kOtherId);
+  std::filesystem::create_directories(paths_.run);
+  std::filesystem::create_directory_symlink(scratch() / "elsewhere", paths_.run / "rings");
+  Leave(kIdDirectory, kId);
+  MakePrecious(scratch() / "elsewhere" / kId);
+  RunToTheEnd();
+  EXPECT_TRUE(std::filesystem::exists(precious));
+  EXPECT_TRUE(std::filesystem::exists(scratch() / "elsewhere" / kId / "precious"));
+}
+
+TEST_F(RecordingsTest, RingBaseThatOthersCanWriteIsNotCleaned) {
+  const auto precious = MakePrecious(MakeRings() / kOtherId);
+  std::filesystem::permissions(paths_.run / "rings", std::filesystem::perms(0770));
+  RunToTheEnd();
+  EXPECT_TRUE(std::filesystem::exists(precious));
+}
+
+TEST_F(RecordingsTest, LinksInTheRingBaseAreNotFollowed) {
+  const auto precious = MakePrecious(scratch() / "elsewhere");
+  const auto other = MakePrecious(scratch() / "other");
+  std::filesystem::create_directory_symlink(scratch() / "elsewhere", MakeRings() / kOtherId);
+  std::filesystem::create_directory_symlink(scratch() / "other", MakeRings() / kId);
+  Leave(kIdDirectory, kId);
+  RunToTheEnd();
+  EXPECT_TRUE(std::filesystem::exists(precious));
+  EXPECT_TRUE(std::filesystem::exists(other));
+  EXPECT_TRUE(std::filesystem::is_symlink(paths_.run / "rings" / kOtherId)) << "no directory, so not a stray";
+  EXPECT_EQ(session::ReadMetadata(paths_.sessions / kIdDirectory)->end_reason, "recovered");
 }
 
 }  // namespace

@@ -3,16 +3,21 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <fstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "daemon/lifecycle.h"
 #include "daemon/recordings.h"
 #include "fake/scratch.h"
 #include "ipc/client.h"
+#include "session/metadata.h"
 
 namespace smeltr::daemon {
 namespace {
@@ -154,6 +159,56 @@ TEST_F(ServerTest, LockIsHeldOnceAndFreedWithItsHolder) {
               std::string_view::npos);
   }
   EXPECT_TRUE(HomeLock::Acquire(file).has_value()) << "a file left behind must not lock anybody out";
+}
+
+// What a client claims costs nothing; only what it sends does.
+size_t ResidentBytes() {
+  size_t total = 0;
+  size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(ServerTest, ClaimedLengthsCostNoMemory) {
+  constexpr int kClients = 64;
+  Start();
+  auto other = std::move(ipc::Connection::Open(socket_)).value();
+  Ask(other, R"({"op":"Hello"})");
+  std::vector<ipc::Connection> connections;
+  for (int i = 0; i < kClients; ++i) {
+    connections.push_back(std::move(ipc::Connection::Open(socket_)).value());
+    Ask(connections.back(), R"({"op":"Hello"})");
+  }
+  const size_t before = ResidentBytes();
+  for (ipc::Connection& connection : connections) {
+    ASSERT_EQ(::send(connection.fd(), "\0\0\x10\0{", 5, MSG_NOSIGNAL), 5);
+  }
+  // Answers to another tell that the server has been round.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(other.Send(R"({"op":"Hello"})", 60'000).has_value());
+    ASSERT_TRUE(other.Receive(60'000).has_value());
+  }
+  EXPECT_LT(ResidentBytes(), before + (size_t{kClients} << 19));
+}
+
+TEST_F(ServerTest, LongMessagesArriveWhole) {
+  Start();
+  auto connection = std::move(ipc::Connection::Open(socket_)).value();
+  Ask(connection, R"({"op":"Hello"})");
+  const std::string argument(300'000, 'y');
+  const auto reply = Ask(connection, R"({"op":"Reserve","token":"t","argv":["x",")" + argument + R"("]})");
+  ASSERT_TRUE(std::holds_alternative<ipc::Reserved>(reply));
+  const auto metadata = session::ReadMetadata(std::get<ipc::Reserved>(reply).session_directory);
+  EXPECT_EQ(metadata->argv.at(1), argument);
+}
+
+TEST_F(ServerTest, NothingLongIsReadBeforeHello) {
+  Start();
+  auto connection = std::move(ipc::Connection::Open(socket_)).value();
+  ASSERT_EQ(::send(connection.fd(), "\x01\x10\0\0", 4, MSG_NOSIGNAL), 4);
+  const auto answer = connection.Receive(5000);
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_NE(answer.error().text().find("lost"), std::string_view::npos) << answer.error().text();
 }
 
 }  // namespace
