@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <span>
 
 #include "hook/core/runtime.h"
@@ -34,8 +35,12 @@ class Attributes {
  private:
   static event::Attribute Convert(const smeltr_field& field) {
     event::Attribute attribute{.key = TextOf(field.key), .type = {}, .bits = 0, .text = {}};
-    attribute.type = static_cast<event::AttributeType>(field.type);
-    switch (field.type) {
+    // A C program may have put anything there; reading that as the enum would be undefined.
+    int type;
+    static_assert(sizeof(type) == sizeof(field.type));
+    std::memcpy(&type, &field.type, sizeof(type));
+    attribute.type = static_cast<event::AttributeType>(type);
+    switch (type) {
       case SMELTR_BOOL:
       case SMELTR_INT:
         attribute.bits = static_cast<uint64_t>(field.value.as_int);
