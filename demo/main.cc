@@ -32,7 +32,7 @@ constexpr uint32_t kMaxThreads = 2;
 constexpr float kLogitTolerance = 1e-3f;
 
 struct Options {
-  Request request{.prompt_length = 16, .steps = 128, .seed = 1};
+  Request request{.prompt_length = 14, .steps = 128, .seed = 1};
   uint32_t threads = 1;
   int device = -1;
   bool list_devices = false;

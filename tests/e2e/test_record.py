@@ -333,8 +333,8 @@ def test_really_full_disk(smeltr: Smeltr) -> None:
     if mounted.returncode != 0:
         pytest.skip("may not mount here")
     try:
-        # The second loop writes more than may still fit into the last page of the file.
-        loops = f"{SCOPE_LOOP} --count 1000 --linger && exec {SCOPE_LOOP} --count 200000 --exit 7"
+        # The second loop writes more than the last page of the file and the daemon's reserve could take.
+        loops = f"{SCOPE_LOOP} --count 1000 --linger && exec {SCOPE_LOOP} --count 2000000 --exit 7"
         process = smeltr.start("record", "--", "sh", "-c", loops, stdin=subprocess.PIPE)
         read_ready(process)
         wait_until(

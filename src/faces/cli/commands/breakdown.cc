@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
+#include <charconv>
 
 #include "faces/answer_json.h"
 #include "faces/cli/command.h"
@@ -237,6 +238,14 @@ class Report {
   Console& console_;
 };
 
+// CLI11 itself would take "-1" for a very large number. Empty when the text is one.
+std::string NotARowCount(const std::string& text) {
+  uint32_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped_at, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stopped_at == end ? "" : "not a number of rows: " + text;
+}
+
 class BreakdownCommand final : public Command {
  public:
   CLI::App* AddTo(CLI::App& root) override {
@@ -247,8 +256,7 @@ class BreakdownCommand final : public Command {
             ""));
     app->add_flag("--last", choice_.last, "The newest recording");
     app->add_flag("--include-ambient", choice_.include_ambient, "Let the newest be an ambient session too");
-    // Also refuses "-1", which CLI11 would take for a very large number.
-    const auto row_count = CLI::Range(0.0, 1e9, "a number of rows, 0 or more");
+    const CLI::Validator row_count(NotARowCount, "");
     app->add_option("--top", top_, "Scopes to show, largest first (default 20); with --ops-flat, kernels")
         ->check(row_count)
         ->option_text("N");
