@@ -9,6 +9,8 @@ namespace smeltr::daemon {
 namespace {
 
 constexpr off_t kReserveBytes = 1 << 20;
+// Metadata takes some KiB at a time; less than this is no reserve.
+constexpr off_t kStepBytes = 64 << 10;
 
 }  // namespace
 
@@ -16,8 +18,9 @@ void DiskReserve::Hold() {
   if (held_) return;
   const Fd fd(::open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return;
-  held_ = ::posix_fallocate(fd.get(), 0, kReserveBytes) == 0;
-  // Half of it would help nobody and take from those who have too little.
+  for (off_t size = kReserveBytes; size > 0 && !held_; size -= kStepBytes) {
+    held_ = ::posix_fallocate(fd.get(), 0, size) == 0;
+  }
   if (!held_) ::unlink(file_.c_str());
 }
 

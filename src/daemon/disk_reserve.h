@@ -9,7 +9,7 @@ namespace smeltr::daemon {
 class DiskReserve {
  public:
   explicit DiskReserve(std::filesystem::path file) : file_(std::move(file)) {}
-  // Takes the space, if it is not held already and there is enough.
+  // Takes the space, 1 MiB or as much of it as there is, if it is not held already.
   void Hold();
   // Gives it up for somebody to use now.
   void Release();

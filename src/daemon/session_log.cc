@@ -116,6 +116,8 @@ void SessionLog::SaveMetadata() {
   if (!saved.has_value() && saved.error().code() == ErrorCode::kNoSpace) {
     reserve_->Release();
     saved = session::WriteMetadata(directory(), metadata());
+    // Before events take the rest: this was perhaps not the last time.
+    reserve_->Hold();
   }
   if (!saved.has_value()) {
     Log(LogLevel::kError, fmt::format("session {}: {}", session::ShortId(metadata()), saved.error().text()));
