@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <iterator>
@@ -48,7 +49,10 @@ struct WriterThread {
 void CheckEachThread(const std::vector<WriterThread>& threads, const std::vector<DrainedEvent>& events) {
   std::map<uint32_t, std::vector<std::vector<std::byte>>> by_tid;
   for (const DrainedEvent& event : events) by_tid[event.envelope.tid].push_back(event.frame);
-  EXPECT_EQ(by_tid.size(), threads.size());
+  // With fewer blocks than threads, one may have found none for all it had to say.
+  const auto wrote =
+      std::ranges::count_if(threads, [](const auto& thread) { return !thread.written.empty(); });
+  EXPECT_EQ(by_tid.size(), static_cast<size_t>(wrote));
   for (const WriterThread& thread : threads) {
     const auto& read = by_tid[thread.tid];
     ASSERT_EQ(read.size(), thread.written.size());
