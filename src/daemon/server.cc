@@ -158,6 +158,11 @@ class Session : public std::enable_shared_from_this<Session> {
     server_->wake();
   }
 
+  template <typename M>
+  void On(const M&) {
+    Send(ipc::Refusal{ErrorCode::kUnsupported, "not built yet"});
+  }
+
   void Send(const ipc::Reply& reply) {
     const std::string text = ipc::Encode(reply);
     const ipc::LengthPrefix prefix = ipc::EncodeLength(text.size());

@@ -37,4 +37,29 @@ Result<Finished> Client::Call(const Finish& request) {
   return Ask<Finished>(request, kFinishLimitMs + kCallLimitMs);
 }
 
+Result<void> Client::Call(const Resume& request) {
+  SMELTR_TRY(Ask<Ack>(request, kCallLimitMs));
+  return {};
+}
+
+Result<Marked> Client::Call(const Mark& request) { return Ask<Marked>(request, kCallLimitMs); }
+
+Result<StatusReport> Client::Call(const Status& request) { return Ask<StatusReport>(request, kCallLimitMs); }
+
+Result<void> Client::Call(const Shutdown& request) {
+  SMELTR_TRY(Ask<Ack>(request, kCallLimitMs));
+  return {};
+}
+
+Result<Dumped> Client::Call(const Dump& request) {
+  return Ask<Dumped>(request, kFinishLimitMs + kCallLimitMs);
+}
+
+Result<Subscribed> Client::Call(const Subscribe& request) { return Ask<Subscribed>(request, kCallLimitMs); }
+
+Result<StreamItem> Client::Next(int limit_ms) {
+  SMELTR_ASSIGN_OR_RETURN(const std::string message, connection_.Receive(limit_ms));
+  return DecodeStreamItem(message);
+}
+
 }  // namespace smeltr::ipc

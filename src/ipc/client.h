@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "ipc/connection.h"
 #include "ipc/message.h"
+#include "ipc/stream.h"
 
 namespace smeltr::ipc {
 
@@ -26,6 +27,21 @@ class Client {
   Result<void> Call(const Attach& request);
   Result<void> Call(const Cancel& request);
   Result<Finished> Call(const Finish& request);
+  Result<void> Call(const Resume& request);
+  Result<Marked> Call(const Mark& request);
+  Result<StatusReport> Call(const Status& request);
+  Result<void> Call(const Shutdown& request);
+  Result<Dumped> Call(const Dump& request);
+
+  // From then on Next() gives what happens, and nothing else may be called.
+  Result<Subscribed> Call(const Subscribe& request);
+  // kUnavailable when nothing comes within the limit: the daemon sends at least a Heartbeat every
+  // kHeartbeatMs, so twice that of silence is a loss. An item that is not understood is kCorrupt and may be
+  // passed over.
+  Result<StreamItem> Next(int limit_ms = 3 * kHeartbeatMs);
+
+  // Becomes readable when the daemon hangs up, or a stream has something.
+  int fd() const { return connection_.fd(); }
 
  private:
   explicit Client(Connection connection) : connection_(std::move(connection)) {}

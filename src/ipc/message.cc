@@ -23,6 +23,8 @@ void Fields(M& m, V&& visit) {
     visit("name", m.name);
     visit("argv", m.argv);
     visit("cwd", m.cwd);
+    visit("max_size_bytes", m.max_size_bytes);
+    visit("footprint_period_ms", m.footprint_period_ms);
   } else if constexpr (std::is_same_v<T, Attach>) {
     visit("session_id", m.session_id);
     visit("pid", m.pid);
@@ -39,6 +41,21 @@ void Fields(M& m, V&& visit) {
     visit("system_cpu_ns", m.system_cpu_ns);
   } else if constexpr (std::is_same_v<T, Cancel>) {
     visit("session_id", m.session_id);
+  } else if constexpr (std::is_same_v<T, Resume>) {
+    visit("session_id", m.session_id);
+  } else if constexpr (std::is_same_v<T, Mark>) {
+    visit("session_id", m.session_id);
+    visit("label", m.label);
+    visit("field_keys", m.field_keys);
+    visit("field_types", m.field_types);
+    visit("field_values", m.field_values);
+  } else if constexpr (std::is_same_v<T, Subscribe>) {
+    visit("session_ids", m.session_ids);
+    visit("kinds", m.kinds);
+    visit("pids", m.pids);
+  } else if constexpr (std::is_same_v<T, Dump>) {
+    visit("session_id", m.session_id);
+    visit("label", m.label);
   } else if constexpr (std::is_same_v<T, Welcome>) {
     visit("protocol", m.protocol);
     visit("daemon_version", m.daemon_version);
@@ -58,11 +75,78 @@ void Fields(M& m, V&& visit) {
     visit("drained", m.drained);
     visit("hook_state", m.hook_state);
     visit("saw_gpu", m.saw_gpu);
+  } else if constexpr (std::is_same_v<T, Marked>) {
+    visit("session_id", m.session_id);
+    visit("short_id", m.short_id);
+    visit("kind", m.kind);
+  } else if constexpr (std::is_same_v<T, RecordingStatus>) {
+    visit("session_id", m.session_id);
+    visit("short_id", m.short_id);
+    visit("kind", m.kind);
+    visit("name", m.name);
+    visit("command", m.command);
+    visit("state", m.state);
+    visit("root_pid", m.root_pid);
+    visit("process_count", m.process_count);
+    visit("event_count", m.event_count);
+    visit("dropped_count", m.dropped_count);
+    visit("storage_lost_count", m.storage_lost_count);
+    visit("started_mono_ns", m.started_mono_ns);
+  } else if constexpr (std::is_same_v<T, ProbeStatus>) {
+    visit("name", m.name);
+    visit("health", m.health);
+    visit("reason", m.reason);
+    visit("readings", m.readings);
+    visit("cost_pct", m.cost_pct);
+  } else if constexpr (std::is_same_v<T, StatusReport>) {
+    visit("daemon_version", m.daemon_version);
+    visit("daemon_pid", m.daemon_pid);
+    visit("home", m.home);
+    visit("managed_by", m.managed_by);
+    visit("uptime_ns", m.uptime_ns);
+    visit("resident_bytes", m.resident_bytes);
+    visit("cpu_ns", m.cpu_ns);
+    visit("subscriber_count", m.subscriber_count);
+    visit("connection_count", m.connection_count);
+    visit("flight_recorder_bytes", m.flight_recorder_bytes);
+    visit("flight_recorder_ns", m.flight_recorder_ns);
+    visit("post_mortem_count", m.post_mortem_count);
+    visit("suppressed_count", m.suppressed_count);
+    visit("storage_paused", m.storage_paused);
+    visit("sessions", m.sessions);
+    visit("probes", m.probes);
+  } else if constexpr (std::is_same_v<T, Subscribed>) {
+    visit("session_ids", m.session_ids);
+    visit("next_seqs", m.next_seqs);
+  } else if constexpr (std::is_same_v<T, Dumped>) {
+    visit("session_id", m.session_id);
+    visit("short_id", m.short_id);
+    visit("session_directory", m.session_directory);
+    visit("event_count", m.event_count);
   } else if constexpr (std::is_same_v<T, Refusal>) {
     visit("code", m.code);
     visit("text", m.text);
+  } else if constexpr (std::is_same_v<T, Gap>) {
+    visit("session_id", m.session_id);
+    visit("first_missing_seq", m.first_missing_seq);
+    visit("last_missing_seq", m.last_missing_seq);
+    visit("count", m.count);
+  } else if constexpr (std::is_same_v<T, SessionOpened>) {
+    visit("session_id", m.session_id);
+    visit("short_id", m.short_id);
+    visit("kind", m.kind);
+    visit("name", m.name);
+  } else if constexpr (std::is_same_v<T, SessionClosed>) {
+    visit("session_id", m.session_id);
+    visit("end_reason", m.end_reason);
+    visit("last_seq", m.last_seq);
+  } else if constexpr (std::is_same_v<T, Heartbeat>) {
+    visit("session_ids", m.session_ids);
+    visit("last_seqs", m.last_seqs);
+  } else if constexpr (std::is_same_v<T, Goodbye>) {
+    visit("reason", m.reason);
   } else {
-    static_assert(std::is_same_v<T, Ack>);
+    static_assert(std::is_empty_v<T>);
   }
 }
 
@@ -79,6 +163,18 @@ constexpr std::string_view kTag<Finish> = "Finish";
 template <>
 constexpr std::string_view kTag<Cancel> = "Cancel";
 template <>
+constexpr std::string_view kTag<Resume> = "Resume";
+template <>
+constexpr std::string_view kTag<Mark> = "Mark";
+template <>
+constexpr std::string_view kTag<Status> = "Status";
+template <>
+constexpr std::string_view kTag<Shutdown> = "Shutdown";
+template <>
+constexpr std::string_view kTag<Subscribe> = "Subscribe";
+template <>
+constexpr std::string_view kTag<Dump> = "Dump";
+template <>
 constexpr std::string_view kTag<Ack> = "Ack";
 template <>
 constexpr std::string_view kTag<Welcome> = "Welcome";
@@ -87,7 +183,25 @@ constexpr std::string_view kTag<Reserved> = "Reserved";
 template <>
 constexpr std::string_view kTag<Finished> = "Finished";
 template <>
+constexpr std::string_view kTag<Marked> = "Marked";
+template <>
+constexpr std::string_view kTag<StatusReport> = "StatusReport";
+template <>
+constexpr std::string_view kTag<Subscribed> = "Subscribed";
+template <>
+constexpr std::string_view kTag<Dumped> = "Dumped";
+template <>
 constexpr std::string_view kTag<Refusal> = "Error";
+template <>
+constexpr std::string_view kTag<Gap> = "Gap";
+template <>
+constexpr std::string_view kTag<SessionOpened> = "SessionOpened";
+template <>
+constexpr std::string_view kTag<SessionClosed> = "SessionClosed";
+template <>
+constexpr std::string_view kTag<Heartbeat> = "Heartbeat";
+template <>
+constexpr std::string_view kTag<Goodbye> = "Goodbye";
 
 struct FieldWriter {
   Json& out;
@@ -100,7 +214,21 @@ struct FieldWriter {
   void operator()(const char* key, const std::optional<T>& value) {
     if (value.has_value()) out[key] = *value;
   }
+  template <typename T>
+    requires std::is_class_v<T>
+  void operator()(const char* key, const std::vector<T>& values) {
+    out[key] = Json::array();
+    for (const T& value : values) out[key].push_back(Element(value));
+  }
   void operator()(const char* key, ErrorCode value) { out[key] = static_cast<int>(value); }
+
+  static Json Element(const std::string& value) { return value; }
+  template <typename T>
+  static Json Element(const T& fields) {
+    Json element = Json::object();
+    Fields(fields, FieldWriter{element});
+    return element;
+  }
 };
 
 // Missing fields keep their defaults; one of the wrong type or range spoils the message.
@@ -147,12 +275,26 @@ struct FieldReader {
   static bool Read(const Json& json, std::optional<T>& value) {
     return json.is_null() || Read(json, value.emplace());
   }
-  static bool Read(const Json& json, std::vector<std::string>& value) {
+  static bool Read(const Json& json, double& value) {
+    if (!json.is_number()) return false;
+    value = json.get<double>();
+    return true;
+  }
+  template <typename T>
+  static bool Read(const Json& json, std::vector<T>& value) {
     if (!json.is_array()) return false;
     for (const Json& element : json) {
       if (!Read(element, value.emplace_back())) return false;
     }
     return true;
+  }
+  template <typename T>
+    requires(std::is_class_v<T> && std::is_aggregate_v<T>)
+  static bool Read(const Json& json, T& fields) {
+    if (!json.is_object()) return false;
+    FieldReader reader{json};
+    Fields(fields, reader);
+    return reader.bad_key == nullptr;
   }
 };
 
@@ -200,7 +342,9 @@ Result<Variant> DecodeAs(const char* tag_key, std::string_view text) {
 
 std::string Encode(const Request& request) { return EncodeAs("op", request); }
 std::string Encode(const Reply& reply) { return EncodeAs("reply", reply); }
+std::string Encode(const Notice& notice) { return EncodeAs("notice", notice); }
 Result<Request> DecodeRequest(std::string_view text) { return DecodeAs<Request>("op", text); }
 Result<Reply> DecodeReply(std::string_view text) { return DecodeAs<Reply>("reply", text); }
+Result<Notice> DecodeNotice(std::string_view text) { return DecodeAs<Notice>("notice", text); }
 
 }  // namespace smeltr::ipc
