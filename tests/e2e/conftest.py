@@ -68,15 +68,23 @@ class Smeltr:
     def record(self, *arguments: str | Path, **options: object) -> subprocess.CompletedProcess[bytes]:
         return self.run("record", *arguments, **options)
 
+    def stored_sessions(self) -> dict[Path, dict[str, Any]]:
+        """Metadata by directory, of all kinds, in the order of their start."""
+        found = {}
+        for directory in self.home.glob("sessions/*"):
+            # The directory is there a moment before the metadata in it, and may be gone a moment later.
+            with contextlib.suppress(FileNotFoundError):
+                found[directory] = tomllib.loads((directory / "metadata.toml").read_text())
+        return dict(sorted(found.items(), key=lambda item: (item[1]["start_mono_ns"], item[0])))
+
     def session_directories(self) -> list[Path]:
-        return sorted(self.home.glob("sessions/*"))
+        """Of recordings and post-mortems, and what is no session; the daemon's own ambient ones left out."""
+        ambient = [d for d, metadata in self.stored_sessions().items() if metadata["kind"] == "ambient"]
+        return sorted(set(self.home.glob("sessions/*")) - set(ambient))
 
     def metadata(self) -> list[dict[str, Any]]:
-        """Of all sessions, in the order of their start."""
-        # The directory is there a moment before the metadata in it.
-        files = [d / "metadata.toml" for d in self.session_directories()]
-        found = [tomllib.loads(file.read_text()) for file in files if file.exists()]
-        return sorted(found, key=lambda metadata: metadata["start_mono_ns"])
+        """Of all sessions but ambient ones, in the order of their start."""
+        return [metadata for metadata in self.stored_sessions().values() if metadata["kind"] != "ambient"]
 
     def only_metadata(self) -> dict[str, Any]:
         (metadata,) = self.metadata()
