@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace smeltr {
 namespace {
@@ -76,6 +78,17 @@ bool ParseOffset(std::string_view text, int& seconds) {
   return true;
 }
 
+// The factor of "", "B", "K", "KiB", "kB" ...; nothing for anything else.
+std::optional<double> UnitBytes(std::string_view unit) {
+  std::string upper(unit);
+  for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  if (upper.empty() || upper == "B") return 1;
+  const size_t power = std::string_view("KMGT").find(upper[0]);
+  const std::string_view rest = std::string_view(upper).substr(1);
+  if (power == std::string_view::npos || (!rest.empty() && rest != "B" && rest != "IB")) return std::nullopt;
+  return std::pow(rest == "B" ? 1000.0 : 1024.0, static_cast<double>(power + 1));
+}
+
 }  // namespace
 
 std::string FormatDuration(uint64_t ns) {
@@ -97,6 +110,24 @@ std::string FormatBytes(uint64_t bytes) {
   if (value < 1023.5 * kKiB) return fmt::format("{:.0f} KiB", value / kKiB);
   if (value < 1023.95 * kKiB * kKiB) return fmt::format("{:.1f} MiB", value / (kKiB * kKiB));
   return fmt::format("{:.2f} GiB", value / (kKiB * kKiB * kKiB));
+}
+
+std::optional<uint64_t> ParseBytes(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  double value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + digits, value, std::chars_format::fixed);
+  if (error != std::errc() || end != text.data() + digits) return std::nullopt;
+  text.remove_prefix(digits);
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  const std::optional<double> unit = UnitBytes(text);
+  if (!unit) return std::nullopt;
+  // Below 2^63, so that the conversion is defined; nobody has more.
+  const double bytes = value * *unit;
+  return bytes < 9.2e18 ? std::optional(static_cast<uint64_t>(bytes)) : std::nullopt;
 }
 
 std::string FormatCount(uint64_t count) {

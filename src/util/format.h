@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,10 @@ std::string FormatDuration(uint64_t ns);
 
 // Binary units with binary names: "512 B", "12 KiB", "3.4 MiB", "1.25 GiB".
 std::string FormatBytes(uint64_t bytes);
+
+// "10 GiB", "512M", "1.5 GB", "4096": KiB, MiB, GiB, TiB and K, M, G, T are powers of 1024, kB, MB, GB, TB of
+// 1000, in any case; without a unit it is bytes. Nothing for anything else, or beyond 64 bits.
+std::optional<uint64_t> ParseBytes(std::string_view text);
 
 // "1,234,567"
 std::string FormatCount(uint64_t count);

@@ -43,6 +43,24 @@ TEST(FormatBytes, UsesBinaryUnits) {
   EXPECT_EQ(FormatBytes(1'048'575), "1.0 MiB");
 }
 
+TEST(ParseBytes, KnowsBinaryAndDecimalUnits) {
+  EXPECT_EQ(ParseBytes("0"), 0U);
+  EXPECT_EQ(ParseBytes("4096"), 4096U);
+  EXPECT_EQ(ParseBytes("17 B"), 17U);
+  EXPECT_EQ(ParseBytes("512 MiB"), uint64_t{512} << 20);
+  EXPECT_EQ(ParseBytes("10G"), uint64_t{10} << 30);
+  EXPECT_EQ(ParseBytes(" 2 tib "), uint64_t{2} << 40);
+  EXPECT_EQ(ParseBytes("1.5 GB"), 1'500'000'000U);
+  EXPECT_EQ(ParseBytes("8kB"), 8000U);
+}
+
+TEST(ParseBytes, RefusesWhatIsNoSize) {
+  for (const std::string_view text : {"", " ", "GiB", "-1", "+1", "1 2", "1 XB", "1 GiBs", "1e3", "0x10",
+                                      "1.2.3", "inf", "nan", "9999999999999999999 TiB"}) {
+    EXPECT_EQ(ParseBytes(text), std::nullopt) << text;
+  }
+}
+
 TEST(FormatCount, GroupsThousands) {
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(999), "999");
