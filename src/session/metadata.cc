@@ -46,11 +46,21 @@ void VisitKeys(Io& io, M& metadata) {
   io("end_reason", metadata.end_reason);
   io("hook_state", metadata.hook_state);
   io("hook_reason", metadata.hook_reason);
+  io("source_session_id", metadata.source_session_id);
   io("smeltr_version", metadata.smeltr_version);
   io("storage_lost_count", metadata.storage_lost_count);
   io("corrupt_frames", metadata.corrupt_frames);
+  io("trimmed_event_count", metadata.trimmed_event_count);
+  io("trimmed_files", metadata.trimmed_files);
+  io("post_mortems", metadata.post_mortems);
+  io("related_sessions", metadata.related_sessions);
+  io("trigger_count", metadata.trigger_count);
+  io("covered_begin_ns", metadata.covered_begin_ns);
+  io("covered_end_ns", metadata.covered_end_ns);
+  io("recorder_evicted_count", metadata.recorder_evicted_count);
   io("event_counts", metadata.event_counts);
   io("dropped_counts", metadata.dropped_counts);
+  io("triggers", metadata.triggers);
 }
 
 // TOML holds UTF-8 only, but arguments, paths and names may hold anything.
@@ -102,6 +112,18 @@ class Loader {
         value[std::string(name.str())] = static_cast<uint64_t>(node.value_or(int64_t{0}));
     }
   }
+  void operator()(std::string_view key, std::vector<TriggerNote>& value) {
+    value.clear();
+    const toml::array* array = table_[key].as_array();
+    if (array == nullptr) return;
+    for (const toml::node& node : *array) {
+      const toml::table* note = node.as_table();
+      if (note == nullptr) continue;
+      value.push_back({.trigger_class = (*note)["class"].value_or(std::string()),
+                       .text = (*note)["text"].value_or(std::string()),
+                       .ts_ns = static_cast<uint64_t>((*note)["ts_ns"].value_or(int64_t{0}))});
+    }
+  }
 
  private:
   const toml::table& table_;
@@ -133,6 +155,15 @@ class Storer {
     toml::table counts;
     for (const auto& [name, count] : value) counts.insert_or_assign(ValidUtf8(name), Signed(count));
     Store(key, std::move(counts), !value.empty());
+  }
+  void operator()(std::string_view key, const std::vector<TriggerNote>& value) {
+    toml::array array;
+    for (const TriggerNote& note : value) {
+      array.push_back(toml::table{{"class", ValidUtf8(note.trigger_class)},
+                                  {"text", ValidUtf8(note.text)},
+                                  {"ts_ns", Signed(note.ts_ns)}});
+    }
+    Store(key, std::move(array), !value.empty());
   }
 
  private:

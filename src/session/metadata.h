@@ -15,6 +15,14 @@ namespace smeltr::session {
 
 enum class SessionKind { kAmbient, kScoped, kPostMortem };
 
+// What a post-mortem was written for.
+struct TriggerNote {
+  std::string trigger_class;  // "gpu-error", "crash" ...
+  std::string text;
+  uint64_t ts_ns = 0;
+  friend bool operator==(const TriggerNote&, const TriggerNote&) = default;
+};
+
 struct Metadata {
   std::string session_id;  // UUID, dashed, lower case.
   SessionKind kind = SessionKind::kScoped;
@@ -38,11 +46,22 @@ struct Metadata {
   std::string end_reason;  // exit, signal, client-lost, daemon-shutdown, recovered; empty while open.
   std::string hook_state;  // injected, skipped, requested-but-silent
   std::string hook_reason;
+  std::string source_session_id;  // Of a post-mortem: the session it is about.
   std::string smeltr_version;
   std::map<std::string, uint64_t> event_counts;    // By full kind name; filled at the end.
   std::map<std::string, uint64_t> dropped_counts;  // Lost in rings, by kind name.
   uint64_t storage_lost_count = 0;                 // Lost because the disk would not take them.
   uint64_t corrupt_frames = 0;
+  uint64_t trimmed_event_count = 0;  // Deleted from the middle to stay below a size.
+  uint64_t trimmed_files = 0;
+  std::vector<std::string> post_mortems;  // Ids of those about this session.
+  // Of a post-mortem, as is source_session_id:
+  std::vector<std::string> related_sessions;  // Sessions that were open when the daemon crashed.
+  std::vector<TriggerNote> triggers;          // The first ones.
+  uint64_t trigger_count = 0;                 // All of them.
+  uint64_t covered_begin_ns = 0;              // Session clock.
+  uint64_t covered_end_ns = 0;
+  uint64_t recorder_evicted_count = 0;  // Events of that time which the flight recorder had no room for.
 };
 
 // The short id: the first 8 hex digits of the session id, also the end of the directory's name.
