@@ -4,8 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,12 +25,23 @@ struct ProcessEntry {
   std::string name;  // As the kernel has it, cut at 15 characters.
 };
 
-// Every process of the machine that may be seen, by one pass over /proc (or its like).
-std::vector<ProcessEntry> ListProcesses();
+// Ended, even if it is still listed. A first thread that is gone alone shows as a zombie too.
+inline bool IsDead(const ProcessEntry& process) {
+  return process.state == 'X' || (process.state == 'Z' && process.thread_count <= 1);
+}
+
+// Every process of the machine that may be seen, by one pass over /proc (or its like), in any order.
+// `proc_root` is for tests; systems without /proc ignore it.
+std::vector<ProcessEntry> ListProcesses(const std::string& proc_root = "/proc");
+
+// Whether the environment that the process was started with has `entry`, a whole "NAME=value". False also
+// when it may not be read.
+bool EnvironmentHas(const std::string& proc_root, uint32_t pid, std::string_view entry);
 
 class ProcessTree {
  public:
-  explicit ProcessTree(Recorded recorded) : recorded_(std::move(recorded)) {}
+  explicit ProcessTree(Recorded recorded, std::string proc_root = "/proc")
+      : recorded_(std::move(recorded)), proc_root_(std::move(proc_root)) {}
 
   struct Member {
     ProcessEntry process;
@@ -46,12 +58,15 @@ class ProcessTree {
   const std::vector<Member>& members() const { return members_; }
 
  private:
+  using Identity = std::pair<uint32_t, uint64_t>;  // Pid and time of start.
   bool CarriesToken(const ProcessEntry& process);
+  void ForgetEnded(const std::vector<ProcessEntry>& processes);
 
   Recorded recorded_;
+  std::string proc_root_;
   std::vector<Member> members_;
-  // Who was asked for the token already, and found without.
-  std::map<std::pair<uint32_t, uint64_t>, bool> asked_;
+  // Who was asked for the token already, and found without. About as many as there are processes.
+  std::set<Identity> asked_;
 };
 
 }  // namespace smeltr::probe
