@@ -21,6 +21,8 @@ class ChunkBuilder {
   void Append(const event::Envelope& envelope, const event::Payload& payload);
 
   size_t event_count() const { return header_.event_count; }
+  uint64_t min_ts_ns() const { return header_.min_ts_ns; }
+  uint64_t max_ts_ns() const { return header_.max_ts_ns; }
   // Time to seal: the size asked for is reached, or a limit of the format is near.
   bool full() const;
 

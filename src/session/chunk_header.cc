@@ -6,6 +6,13 @@ namespace smeltr::session {
 
 uint64_t Checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
+void PutFileHeader(ByteBuffer& out) {
+  out.PutText(kFileMagic);
+  out.Put(kFormatMajor);
+  out.Put(kFormatMinor);
+  out.Put(uint32_t{0});
+}
+
 void EncodeChunkHeader(ChunkHeader& header, ByteBuffer& out) {
   const size_t start = out.size();
   header.header_bytes = static_cast<uint32_t>(kChunkFixedBytes + header.blocks.size() * kBlockEntryBytes +

@@ -39,6 +39,9 @@ struct ChunkHeader {
 
 uint64_t Checksum(std::span<const std::byte> bytes);
 
+// What every file begins with.
+void PutFileHeader(ByteBuffer& out);
+
 // Fills header.header_bytes in.
 void EncodeChunkHeader(ChunkHeader& header, ByteBuffer& out);
 

@@ -1,6 +1,8 @@
 #include "session/writer.h"
 
 #include <array>
+#include <atomic>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -15,13 +17,32 @@ namespace {
 // Beyond so many unknown kinds the rest is counted together: the numbers come from a stranger.
 constexpr size_t kListedOpaqueKinds = 256;
 
+// Stores that the compiler keeps in their order as seen by a signal handler on the same thread.
+class BusyMark {
+ public:
+  explicit BusyMark(volatile std::sig_atomic_t& busy) : busy_(busy) {
+    busy_ = 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~BusyMark() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    busy_ = 0;
+  }
+  BusyMark(const BusyMark&) = delete;
+  BusyMark& operator=(const BusyMark&) = delete;
+
+ private:
+  volatile std::sig_atomic_t& busy_;
+};
+
 }  // namespace
 
 struct Writer::State {
   State(std::unique_ptr<AppendFile> append_file, const WriterOptions& writer_options)
       : file(std::move(append_file)),
         options(writer_options),
-        chunk(writer_options.chunk_raw_bytes, writer_options.zstd_level) {}
+        chunk(writer_options.chunk_raw_bytes, writer_options.zstd_level),
+        next_seq(writer_options.first_seq) {}
 
   Result<void> StoreFileHeader();
   void Count(const event::Event& event);
@@ -29,16 +50,17 @@ struct Writer::State {
   Result<void> Store(std::span<const std::byte> bytes);
   Result<void> StoreFooter();
 
-  std::unique_ptr<AppendFile> file;
+  std::shared_ptr<AppendFile> file;  // Shared with the sync that may still be under way.
   WriterOptions options;
   ChunkBuilder chunk;
   WriterStats stats;
-  uint64_t next_seq = 1;
+  uint64_t next_seq;
   uint64_t chunk_count = 0;
   uint64_t last_flush_call_ns = 0;
-  uint64_t pending_since_ns = 0;  // 0: nothing pending.
-  std::optional<Error> refused;   // Not told to anyone yet.
-  bool dirty_tail = false;        // A refused chunk may have left bytes behind the good end.
+  uint64_t pending_since_ns = 0;        // 0: nothing pending.
+  std::optional<Error> refused;         // Not told to anyone yet.
+  bool dirty_tail = false;              // A refused chunk may have left bytes behind the good end.
+  volatile std::sig_atomic_t busy = 0;  // In the middle of a change, for a signal handler to see.
   // By api and kind; turned into names on request. Opaque kinds apart: their numbers are not bounded.
   std::array<std::array<uint64_t, event::kKindLimit>, event::kEnumSize<event::Api>> counts{};
   std::map<std::pair<uint16_t, event::Api>, uint64_t> opaque_counts;
@@ -47,10 +69,7 @@ struct Writer::State {
 Result<void> Writer::State::StoreFileHeader() {
   if (stats.file_bytes != 0) return {};
   ByteBuffer header;
-  header.PutText(kFileMagic);
-  header.Put(kFormatMajor);
-  header.Put(kFormatMinor);
-  header.Put(uint32_t{0});
+  PutFileHeader(header);
   return Store(header.view());
 }
 
@@ -80,14 +99,18 @@ void Writer::State::Count(const event::Event& event) {
 }
 
 void Writer::State::Seal() {
-  const size_t event_count = chunk.event_count();
-  if (event_count == 0) return;
+  SealedChunk sealed{.bytes = {},
+                     .min_ts_ns = chunk.min_ts_ns(),
+                     .max_ts_ns = chunk.max_ts_ns(),
+                     .event_count = chunk.event_count()};
+  if (sealed.event_count == 0) return;
   pending_since_ns = 0;
-  const std::span<const std::byte> bytes = chunk.Seal();
+  sealed.bytes = chunk.Seal();
+  if (options.on_sealed) options.on_sealed(sealed);
   Result<void> stored = StoreFileHeader();
-  if (stored) stored = Store(bytes);
+  if (stored) stored = Store(sealed.bytes);
   if (!stored) {
-    stats.lost_count += event_count;
+    stats.lost_count += sealed.event_count;
     refused = stored.error();
     return;
   }
@@ -113,6 +136,7 @@ Writer::~Writer() = default;
 
 void Writer::Append(const event::Event& event) {
   State& state = *state_;
+  const BusyMark mark(state.busy);
   event::Envelope envelope = event.envelope;
   envelope.seq = state.next_seq++;
   if (state.chunk.event_count() == 0) state.pending_since_ns = state.last_flush_call_ns;
@@ -123,6 +147,7 @@ void Writer::Append(const event::Event& event) {
 
 void Writer::FlushIfDue(uint64_t now_ns) {
   State& state = *state_;
+  const BusyMark mark(state.busy);
   state.last_flush_call_ns = now_ns;
   if (state.chunk.event_count() == 0) return;
   // The oldest event came after the call before its append: that call's time is never too late.
@@ -131,7 +156,10 @@ void Writer::FlushIfDue(uint64_t now_ns) {
 }
 
 Result<void> Writer::Flush() {
-  state_->Seal();
+  {
+    const BusyMark mark(state_->busy);
+    state_->Seal();
+  }
   if (std::optional<Error> refused = std::exchange(state_->refused, std::nullopt)) {
     return std::unexpected(*refused);
   }
@@ -148,15 +176,29 @@ Result<void> Writer::State::StoreFooter() {
   return {};
 }
 
-Result<void> Writer::Close() {
+Result<void> Writer::Close(FileSync sync) {
   State& state = *state_;
   const Result<void> flushed = Flush();
+  const BusyMark mark(state.busy);
   Result<void> footer = state.StoreFooter();
-  Result<void> synced = state.file->Sync();
+  Result<void> synced;
+  if (sync == FileSync::kDisk) synced = state.file->Sync();
   if (!flushed) return flushed;
   if (!footer) return footer;
   return synced;
 }
+
+std::function<Result<void>()> Writer::SyncTask() const {
+  return [file = state_->file] { return file->Sync(); };
+}
+
+void Writer::FlushIfIdle() {
+  if (state_->busy == 0) state_->Seal();
+}
+
+uint64_t Writer::next_seq() const { return state_->next_seq; }
+
+const WriterStats& Writer::totals() const { return state_->stats; }
 
 const WriterStats& Writer::stats() const {
   WriterStats& stats = state_->stats;
