@@ -1,55 +1,19 @@
-// Which events make an incident, and how often: triggers that belong together join one incident, and a bad
-// day does not fill the disk. Pure policy with the caller's clock; post_mortem.h writes the dumps.
-// Not thread-safe.
+// Which triggers make an incident, and how often: those that belong together join one, and a bad day does not
+// fill the disk. Pure policy with the caller's clock; post_mortem.h writes the dumps. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "event/event.h"
+#include "daemon/trigger.h"
 
 namespace smeltr::daemon {
-
-enum class TriggerClass : uint8_t {
-  kGpuError,        // A command buffer failed or the device was lost.
-  kGpuHang,         // A command buffer does not end.
-  kOutOfMemory,     // A GPU allocation failed.
-  kCrash,           // A recorded process died of a fatal signal, or is about to.
-  kMemoryKill,      // The system killed it for memory.
-  kGpuFault,        // The driver or kernel reports a fault (Xid, reset).
-  kPanic,           // The sidecar saw its program give up.
-  kMemoryPressure,  // The whole machine is short of memory.
-  kRequest,         // Somebody asked.
-};
-// "gpu-error", "gpu-hang" ...: also the label in the directory's name.
-std::string_view Name(TriggerClass trigger_class);
-
-// To whom the trigger must belong for it to be the session's.
-enum class TriggerScope : uint8_t {
-  kSession,  // The event came from a recorded process itself.
-  kMember,   // The process `pid` must be one of the session's.
-  kDevice,   // The session must use a GPU.
-  kMachine,
-};
-
-struct Trigger {
-  TriggerClass trigger_class = TriggerClass::kRequest;
-  TriggerScope scope = TriggerScope::kSession;
-  uint32_t pid = 0;
-  uint64_t ts_ns = 0;
-  std::string text;                    // "VK_ERROR_DEVICE_LOST in vkQueueSubmit", for people.
-  bool needs_memory_evidence = false;  // A SIGKILL: counts when memory was short, else it was somebody's.
-};
-
-// For the append path: false for all but a few kinds, in a few instructions.
-bool MayTrigger(const event::Payload& payload);
-std::optional<Trigger> FindTrigger(const event::Event& event);
 
 struct IncidentLimits {
   uint64_t post_roll_ns = 2'000'000'000;
@@ -82,12 +46,13 @@ class Incidents {
   // Those of a session that closes, or of all: not waiting any longer.
   std::vector<Incident> TakeOpen(std::string_view session_id);
   std::vector<Incident> TakeAllOpen();
-  // Incidents whose time to join is over and that grew since they were given: their lists, complete.
-  std::vector<Incident> TakeGrown(uint64_t now_ns);
+  // Incidents whose time to join is over, or whose session is `closing_session`, and that grew since they
+  // were given: their lists, complete.
+  std::vector<Incident> TakeGrown(uint64_t now_ns, std::string_view closing_session = {});
 
-  // Something was written; counts for the limits of the hour.
+  // Something was written; counts for the limit of the hour.
   void NoteWritten(uint64_t bytes, uint64_t now_ns);
-  bool WithinLimits(uint64_t now_ns);
+  bool WithinBytes(uint64_t now_ns);
 
   uint64_t suppressed_count() const { return suppressed_count_; }
   bool idle() const { return incidents_.empty(); }
@@ -102,6 +67,8 @@ class Incidents {
     uint64_t at_ns;
     uint64_t bytes;
   };
+  std::vector<Incident> Take(const std::function<bool(const Incident&)>& wanted);
+  bool WithinLimits(uint64_t now_ns);
   bool CoolingDown(std::string_view session_id, TriggerClass trigger_class, uint64_t now_ns) const;
   bool PressureTooSoon(const Trigger& trigger, uint64_t now_ns);
   void AddTo(Incident& incident, Trigger trigger) const;
@@ -110,7 +77,8 @@ class Incidents {
   IncidentLimits limits_;
   std::vector<Entry> incidents_;  // One a session at most; few.
   std::map<std::pair<std::string, TriggerClass>, uint64_t> cool_until_ns_;
-  std::deque<Written> written_;  // Of the last hour.
+  std::deque<uint64_t> opened_ns_;  // Of the last hour's incidents, one dump each.
+  std::deque<Written> written_;     // In the last hour.
   uint64_t last_pressure_ns_ = 0;
   uint64_t suppressed_count_ = 0;
 };

@@ -7,15 +7,14 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "daemon/dump_writer.h"
 #include "daemon/flight_recorder.h"
 #include "daemon/incident.h"
 #include "event/event.h"
@@ -23,19 +22,6 @@
 #include "util/log.h"
 
 namespace smeltr::daemon {
-
-// A post-mortem that is complete on disk.
-struct WrittenDump {
-  std::string source_session;
-  std::string session_id;
-  std::filesystem::path directory;
-  std::string reason;  // The first trigger, in words.
-  uint64_t event_count = 0;
-  uint64_t begin_ns = 0;  // The time it covers.
-  uint64_t end_ns = 0;
-  uint32_t trigger_count = 0;
-  uint64_t file_bytes = 0;
-};
 
 class PostMortems {
  public:
@@ -59,7 +45,6 @@ class PostMortems {
               const IncidentLimits& limits = {});
   PostMortems(const PostMortems&) = delete;
   PostMortems& operator=(const PostMortems&) = delete;
-  ~PostMortems();
 
   // Every event, right after it was appended to the session.
   void Note(std::string_view session_id, const event::Event& event, uint64_t now_ns) {
@@ -75,36 +60,46 @@ class PostMortems {
   // Writes what is open and waits for the writer until `deadline_ns`; nothing is announced afterwards.
   void Shutdown(uint64_t deadline_ns);
 
-  bool busy() const;
+  // An incident is open, or something is being written.
+  bool busy() const { return !incidents_.idle() || thread_.busy(); }
   uint64_t written_count() const { return written_count_; }
   uint64_t suppressed_count() const { return incidents_.suppressed_count(); }
 
  private:
-  class DumpThread;
+  struct Pending {
+    std::string source_session;
+    Reply reply;  // Empty for incidents.
+  };
   void NoteCandidate(std::string_view session_id, const event::Event& event, uint64_t now_ns);
-  bool Belongs(std::string_view session_id, const Trigger& trigger, uint64_t now_ns);
   void NoteEvidence(std::string_view session_id, const event::Event& event, uint64_t now_ns);
+  bool MemoryWasShort(std::string_view session_id, uint64_t now_ns) const;
+  bool Belongs(std::string_view session_id, const Trigger& trigger, uint64_t now_ns);
   void Write(const Incident& incident, std::string_view label, uint64_t now_ns, Reply reply);
-  void TakeResults(uint64_t now_ns);
+  void UpdateGrown(const std::vector<Incident>& grown);
+  void TakeFinished(uint64_t now_ns);
+
+  struct SessionFacts {
+    bool uses_gpu = false;
+    uint64_t memory_short_ns = 0;               // When that was last seen; 0 = never.
+    std::map<std::string, uint64_t> oom_kills;  // The kernel's counters, by cgroup.
+    std::filesystem::path last_dump;            // Of an incident.
+  };
 
   Host& host_;
   FlightRecorder& recorder_;
   std::filesystem::path sessions_directory_;
-  IncidentLimits limits_;
   Incidents incidents_;
-  std::set<std::string, std::less<>> gpu_sessions_;                      // That named a device.
-  std::map<std::string, uint64_t, std::less<>> memory_evidence_ns_;      // By session.
-  std::map<std::string, uint64_t, std::less<>> oom_counts_;              // Kernel's counters, by session.
-  std::map<std::string, std::filesystem::path, std::less<>> last_dump_;  // By session.
+  std::map<std::string, SessionFacts, std::less<>> facts_;  // Of open sessions.
+  std::map<uint64_t, Pending> pending_;                     // By the dump's number.
   uint64_t written_count_ = 0;
-  uint32_t requests_pending_ = 0;
   LogThrottle throttle_{60 * kNsPerSecond};
-  std::unique_ptr<DumpThread> thread_;
+  DumpThread thread_;
 };
 
 // What Announce() appends. The event points into `dump`.
 event::PostMortemFlushed MakeFlushedEvent(const WrittenDump& dump);
-// Adds the dump's id to the metadata of a source that is closed already.
+// Adds the dump's id to the metadata of its source; the other, on disk, is for one that is closed already.
+void LinkDump(session::Metadata& source, const WrittenDump& dump);
 Result<void> LinkToSource(const std::filesystem::path& sessions_directory, const WrittenDump& dump);
 
 }  // namespace smeltr::daemon

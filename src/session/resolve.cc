@@ -137,6 +137,9 @@ Result<StoredSession> Resolve(const std::filesystem::path& sessions_directory, s
   if (found.size() > 1) return std::unexpected(Ambiguous(reference, found));
   // Newest first is the order of the list.
   found = Select(sessions, [&](const StoredSession& s) { return s.metadata.name == reference; });
+  const auto original = std::ranges::find_if(
+      found, [](const StoredSession* s) { return s->metadata.kind != SessionKind::kPostMortem; });
+  if (original != found.end()) return **original;
   if (!found.empty()) return *found[0];
   if (reference.size() >= kShortestPrefix && IsHex(reference)) {
     found = Select(sessions, [&](const StoredSession& s) { return IdDigits(s).starts_with(lower); });

@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kMaxNameCharacters = 200;
 constexpr std::string_view kPostMortemPrefix = "post-mortem-";
 constexpr size_t kShortIdDigits = 8;
+constexpr size_t kMaxLabelBytes = 40;
 
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n\v\f";
@@ -56,6 +57,56 @@ Result<void> MakeDirectory(const std::filesystem::path& directory) {
     return std::unexpected(SystemError("create", directory, errno));
   }
   return {};
+}
+
+// Words of lower-case letters and digits with single dashes between them.
+std::string SafeLabel(std::string_view label) {
+  std::string safe;
+  for (char c : label.substr(0, kMaxLabelBytes)) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+      safe += c;
+    } else if (!safe.empty() && safe.back() != '-') {
+      safe += '-';
+    }
+  }
+  while (!safe.empty() && safe.back() == '-') safe.pop_back();
+  return safe.empty() ? "request" : safe;
+}
+
+Result<void> FillIn(Metadata& metadata) {
+  if (metadata.start_mono_ns == 0) metadata.start_mono_ns = MonotonicNowNs();
+  if (metadata.started_rfc3339.empty()) metadata.started_rfc3339 = FormatUtc(WallNowNs());
+  if (metadata.boot_id.empty()) metadata.boot_id = BootId();
+  if (metadata.host.empty()) metadata.host = HostName();
+  if (!ParseInstant(metadata.started_rfc3339)) {
+    return Fail(ErrorCode::kInvalidArgument, "the session's start is not an RFC 3339 instant");
+  }
+  if (!metadata.session_id.empty() && !NormaliseUuid(metadata.session_id)) {
+    return Fail(ErrorCode::kInvalidArgument, "the session's id is not a UUID");
+  }
+  return {};
+}
+
+// `sessions_directory`/<stamp>-<short id>, with an id that is free where none is given.
+Result<StoredSession> CreateNamed(const std::filesystem::path& sessions_directory, std::string_view stamp,
+                                  Metadata metadata) {
+  SMELTR_TRY(MakePrivateDirectory(sessions_directory));
+  const bool given_id = !metadata.session_id.empty();
+  while (true) {
+    if (!given_id) {
+      SMELTR_ASSIGN_OR_RETURN(metadata.session_id, MakeUuid());
+    }
+    std::filesystem::path directory = sessions_directory / fmt::format("{}-{}", stamp, ShortId(metadata));
+    const Result<void> made = MakeDirectory(directory);
+    if (!made && made.error().code() == ErrorCode::kAlreadyExists && !given_id) continue;
+    SMELTR_TRY(made);
+    if (Result<void> written = WriteMetadata(directory, metadata); !written) {
+      ::rmdir(directory.c_str());  // Nothing is in it.
+      return std::unexpected(written.error());
+    }
+    return StoredSession{.directory = std::move(directory), .metadata = std::move(metadata)};
+  }
 }
 
 }  // namespace
@@ -97,32 +148,18 @@ Result<std::string> ValidateName(std::string_view name) {
 }
 
 Result<StoredSession> CreateSession(const std::filesystem::path& sessions_directory, Metadata metadata) {
-  SMELTR_TRY(MakePrivateDirectory(sessions_directory));
-  if (metadata.start_mono_ns == 0) metadata.start_mono_ns = MonotonicNowNs();
-  if (metadata.started_rfc3339.empty()) metadata.started_rfc3339 = FormatUtc(WallNowNs());
-  if (metadata.boot_id.empty()) metadata.boot_id = BootId();
-  if (metadata.host.empty()) metadata.host = HostName();
-  const std::optional<uint64_t> started = ParseInstant(metadata.started_rfc3339);
-  if (!started) return Fail(ErrorCode::kInvalidArgument, "the session's start is not an RFC 3339 instant");
-  const bool given_id = !metadata.session_id.empty();
-  if (given_id && !NormaliseUuid(metadata.session_id)) {
-    return Fail(ErrorCode::kInvalidArgument, "the session's id is not a UUID");
-  }
-  while (true) {
-    if (!given_id) {
-      SMELTR_ASSIGN_OR_RETURN(metadata.session_id, MakeUuid());
-    }
-    std::filesystem::path directory =
-        sessions_directory / fmt::format("{}-{}", DirectoryStamp(*started), ShortId(metadata));
-    const Result<void> made = MakeDirectory(directory);
-    if (!made && made.error().code() == ErrorCode::kAlreadyExists && !given_id) continue;
-    SMELTR_TRY(made);
-    if (Result<void> written = WriteMetadata(directory, metadata); !written) {
-      ::rmdir(directory.c_str());  // Nothing is in it.
-      return std::unexpected(written.error());
-    }
-    return StoredSession{.directory = std::move(directory), .metadata = std::move(metadata)};
-  }
+  SMELTR_TRY(FillIn(metadata));
+  const std::string stamp = DirectoryStamp(ParseInstant(metadata.started_rfc3339).value_or(0));
+  return CreateNamed(sessions_directory, stamp, std::move(metadata));
+}
+
+Result<StoredSession> CreatePostMortem(const std::filesystem::path& sessions_directory,
+                                       std::string_view label, Metadata metadata) {
+  metadata.kind = SessionKind::kPostMortem;
+  SMELTR_TRY(FillIn(metadata));
+  const std::string stamp =
+      fmt::format("{}{}-{}", kPostMortemPrefix, SafeLabel(label), DirectoryStamp(WallNowNs()));
+  return CreateNamed(sessions_directory, stamp, std::move(metadata));
 }
 
 Result<std::vector<StoredSession>> ListSessions(const std::filesystem::path& sessions_directory) {
@@ -142,7 +179,10 @@ Result<std::vector<StoredSession>> ListSessions(const std::filesystem::path& ses
   std::ranges::sort(sessions, [](const StoredSession& a, const StoredSession& b) {
     const uint64_t start_a = StartOf(a);
     const uint64_t start_b = StartOf(b);
-    return start_a != start_b ? start_a > start_b : a.directory > b.directory;
+    if (start_a != start_b) return start_a > start_b;
+    const bool about_a = a.metadata.kind == SessionKind::kPostMortem;
+    const bool about_b = b.metadata.kind == SessionKind::kPostMortem;
+    return about_a != about_b ? about_b : a.directory > b.directory;
   });
   return sessions;
 }

@@ -31,14 +31,20 @@ Result<std::string> ValidateName(std::string_view name);
 // session_id, started_rfc3339, start_mono_ns, boot_id and host where they are empty.
 Result<StoredSession> CreateSession(const std::filesystem::path& sessions_directory, Metadata metadata);
 
+// The same in `sessions_directory`/post-mortem-<label>-YYYY-MM-DD-HHMMSS-<short id>, the instant being now: a
+// post-mortem may start when its source did. Of `label`, anybody's text, only what is safe in a name is used.
+Result<StoredSession> CreatePostMortem(const std::filesystem::path& sessions_directory,
+                                       std::string_view label, Metadata metadata);
+
 // Newest start first. A missing directory is an empty list; unreadable sessions are listed as such.
 Result<std::vector<StoredSession>> ListSessions(const std::filesystem::path& sessions_directory);
 
-// A reference: exact directory name, full UUID (dashed or not), short id, exact name (newest wins), or
-// unique hex prefix of at least 4, in this order. The error of an unknown one names the nearest, that of an
-// ambiguous one the candidates.
+// A reference: exact directory name, full UUID (dashed or not), short id, exact name (newest wins, before
+// post-mortems, which have their source's), or unique hex prefix of at least 4, in this order. The error of
+// an unknown one names the nearest, that of an ambiguous one the candidates.
 Result<StoredSession> Resolve(const std::filesystem::path& sessions_directory, std::string_view reference);
-// --last: the newest scoped session; the newest of any kind if there is none, or with include_ambient.
+// --last: the newest scoped session; the newest of any kind if there is none, or with include_ambient: of
+// sessions that started together, a post-mortem comes last.
 Result<StoredSession> ResolveLast(const std::filesystem::path& sessions_directory, bool include_ambient);
 
 }  // namespace smeltr::session
