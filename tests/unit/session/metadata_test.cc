@@ -66,6 +66,15 @@ TEST_F(MetadataTest, EveryFieldComesBack) {
   written.dropped_counts = {{"VulkanCbOps", 3}};
   written.storage_lost_count = 5;
   written.corrupt_frames = 6;
+  written.trimmed_event_count = 8;
+  written.trimmed_files = 9;
+  written.post_mortems = {"id-1", "id-2"};
+  written.related_sessions = {"id-3"};
+  written.triggers = {{"gpu-error", "a \"text\"\n", 10}, {"crash", "", UINT64_MAX}};
+  written.trigger_count = 75;
+  written.covered_begin_ns = 11;
+  written.covered_end_ns = 12;
+  written.recorder_evicted_count = 13;
   const Metadata read = RoundTrip(written);
   EXPECT_EQ(read.session_id, written.session_id);
   EXPECT_EQ(read.kind, written.kind);
@@ -94,6 +103,15 @@ TEST_F(MetadataTest, EveryFieldComesBack) {
   EXPECT_EQ(read.dropped_counts, written.dropped_counts);
   EXPECT_EQ(read.storage_lost_count, written.storage_lost_count);
   EXPECT_EQ(read.corrupt_frames, written.corrupt_frames);
+  EXPECT_EQ(read.trimmed_event_count, written.trimmed_event_count);
+  EXPECT_EQ(read.trimmed_files, written.trimmed_files);
+  EXPECT_EQ(read.post_mortems, written.post_mortems);
+  EXPECT_EQ(read.related_sessions, written.related_sessions);
+  EXPECT_EQ(read.triggers, written.triggers);
+  EXPECT_EQ(read.trigger_count, written.trigger_count);
+  EXPECT_EQ(read.covered_begin_ns, written.covered_begin_ns);
+  EXPECT_EQ(read.covered_end_ns, written.covered_end_ns);
+  EXPECT_EQ(read.recorder_evicted_count, written.recorder_evicted_count);
   EXPECT_EQ(ShortId(read), "1a2b3c4d");
 }
 
@@ -157,6 +175,13 @@ TEST_F(MetadataTest, BytesThatAreNoTextDoNotSpoilTheFile) {
   const Metadata read = RoundTrip(metadata);
   EXPECT_EQ(read.argv, (std::vector<std::string>{"\xEF\xBF\xBD\xEF\xBF\xBD", "ok"}));
   EXPECT_EQ(read.cwd, "/tmp/\xEF\xBF\xBD");
+}
+
+TEST_F(MetadataTest, TriggersOfAnotherShapeAreLeftOut) {
+  WriteFile("triggers = [1, 'text', {class = 'crash'}, {text = 7}]\n");
+  const auto read = ReadMetadata(directory_.path());
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->triggers, (std::vector<TriggerNote>{{"crash", "", 0}, {"", "", 0}}));
 }
 
 }  // namespace

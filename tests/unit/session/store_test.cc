@@ -232,5 +232,39 @@ TEST(Instants, FractionsAndOffsets) {
   EXPECT_EQ(FormatUtc(1'500'000'000), "1970-01-01T00:00:01.500Z");
 }
 
+TEST_F(StoreTest, PostMortemsAreNamedForTheirLabelWhateverItHolds) {
+  const auto name_of = [&](std::string_view label) {
+    const auto session = CreatePostMortem(sessions_, label, {});
+    EXPECT_TRUE(session.has_value());
+    const std::string name = session->directory.filename().native();
+    EXPECT_EQ(session->directory.parent_path(), sessions_);
+    EXPECT_EQ(session->metadata.kind, SessionKind::kPostMortem);
+    EXPECT_TRUE(IsDirectoryName(name.substr(name.size() - 26))) << name;
+    return name.substr(0, name.size() - 26);
+  };
+  EXPECT_EQ(name_of("gpu-error"), "post-mortem-gpu-error-");
+  EXPECT_EQ(name_of("../../Etc/Passwd"), "post-mortem-etc-passwd-");
+  EXPECT_EQ(name_of("  what? now!  "), "post-mortem-what-now-");
+  EXPECT_EQ(name_of(""), "post-mortem-request-");
+  EXPECT_EQ(name_of(std::string("\0/\n\xff", 4)), "post-mortem-request-");
+  EXPECT_EQ(name_of(std::string(300, 'x')), "post-mortem-" + std::string(40, 'x') + "-");
+}
+
+TEST_F(StoreTest, APostMortemDoesNotOutrankWhatItIsAbout) {
+  const StoredSession source = Add("aaaa0001", "2026-03-01T14:05:09Z", "train");
+  Metadata about = WithId("bbbb0002-1111-4111-8111-111111111111");
+  about.started_rfc3339 = "2026-03-01T14:05:09Z";
+  about.name = "train";
+  about.source_session_id = source.metadata.session_id;
+  ASSERT_TRUE(CreatePostMortem(sessions_, "crash", about).has_value());
+  EXPECT_EQ(ResolvedId("train"), "aaaa0001");
+  EXPECT_EQ(LastId(true), "aaaa0001");
+  EXPECT_EQ(ResolvedId("bbbb0002"), "bbbb0002");
+  // Newer than the dump, which its name would place last.
+  Add("cccc0003", "2026-03-02T00:00:00Z");
+  EXPECT_EQ(LastId(), "cccc0003");
+  EXPECT_EQ(LastId(true), "cccc0003");
+}
+
 }  // namespace
 }  // namespace smeltr::session
