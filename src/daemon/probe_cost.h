@@ -31,10 +31,10 @@ class ProbeCost {
     }
   }
 
-  // Of one core, over the last minute or since the start.
+  // Of one core, over the last minute or since the start; 0 in the first second, which says nothing yet.
   double Percent(uint64_t now_ns) const {
     const uint64_t wall_ns = previous_wall_ns_ + (now_ns - begin_ns_);
-    if (wall_ns == 0) return 0;
+    if (wall_ns < kShortestWindowNs) return 0;
     return 100.0 * static_cast<double>(previous_cpu_ns_ + cpu_ns_) / static_cast<double>(wall_ns);
   }
 
@@ -52,6 +52,7 @@ class ProbeCost {
 
  private:
   static constexpr uint64_t kHalfWindowNs = 30'000'000'000;
+  static constexpr uint64_t kShortestWindowNs = 1'000'000'000;
   static constexpr uint64_t kLongestPeriodNs = 600'000'000'000;
   static constexpr uint64_t kFreeReadings = 1;
   static constexpr uint64_t kLearningReadings = 4;

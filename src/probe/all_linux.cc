@@ -1,9 +1,25 @@
-#include "probe/probe.h"
+#include "probe/cgroup.h"
+#include "probe/footprint.h"
+#include "probe/gpu.h"
+#include "probe/proc.h"
+#include "probe/thermal.h"
+#include "probe/vm.h"
 
 namespace smeltr::probe {
 
 std::vector<std::unique_ptr<Probe>> MakeAllProbes() {
+  const auto trees = std::make_shared<RecordedTrees>();
+  const auto ledger = std::make_shared<GpuLedger>();
+  std::vector<std::unique_ptr<GpuBackend>> gpus;
+  gpus.push_back(MakeNvmlBackend());
+  gpus.push_back(MakeDrmBackend());
   std::vector<std::unique_ptr<Probe>> probes;
+  probes.push_back(MakeVmProbe());
+  probes.push_back(MakeProcProbe());
+  probes.push_back(MakeFootprintProbe(trees, ledger, {}, FootprintPeriodFromEnvironment()));
+  probes.push_back(MakeCgroupProbe(trees));
+  probes.push_back(MakeThermalProbe(ledger));
+  probes.push_back(MakeGpuProbe(std::move(gpus), trees, ledger));
   return probes;
 }
 

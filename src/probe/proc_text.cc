@@ -35,16 +35,10 @@ constexpr uint64_t kKiB = 1024;
 std::optional<double> Decimal(std::string_view text) {
   const auto whole = LeadingNumber(text);
   if (!whole.has_value()) return std::nullopt;
-  double value = static_cast<double>(*whole);
   const size_t point = text.find('.');
-  if (point == std::string_view::npos) return value;
-  double unit = 0.1;
-  for (const char c : text.substr(point + 1)) {
-    if (c < '0' || c > '9') break;
-    value += unit * (c - '0');
-    unit /= 10;
-  }
-  return value;
+  const std::string_view digits = point == std::string_view::npos ? "" : text.substr(point + 1, 2);
+  const auto hundredths = LeadingNumber(digits).value_or(0) * (digits.size() == 1 ? 10 : 1);
+  return (static_cast<double>(*whole) * 100 + static_cast<double>(hundredths)) / 100;
 }
 
 // "avg10=0.00 avg60=0.00 avg300=0.00 total=0"
