@@ -62,6 +62,7 @@ class PostMortems {
 
   // An incident is open, or something is being written.
   bool busy() const { return !incidents_.idle() || thread_.busy(); }
+  bool writing() const { return thread_.busy(); }
   uint64_t written_count() const { return written_count_; }
   uint64_t suppressed_count() const { return incidents_.suppressed_count(); }
 
