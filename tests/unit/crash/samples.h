@@ -1,0 +1,20 @@
+// Files of real machines, beside the tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "util/file.h"
+
+namespace smeltr::crash {
+
+inline std::string Sample(const std::string& name) {
+  const auto path = std::filesystem::path(__FILE__).parent_path() / "samples" / name;
+  auto text = ReadFile(path);
+  EXPECT_TRUE(text.has_value()) << path;
+  return text.value_or("");
+}
+
+}  // namespace smeltr::crash
