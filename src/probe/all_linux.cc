@@ -1,6 +1,8 @@
 #include "probe/cgroup.h"
+#include "probe/crash_files_probe.h"
 #include "probe/footprint.h"
 #include "probe/gpu.h"
+#include "probe/kernel_log_probe.h"
 #include "probe/proc.h"
 #include "probe/thermal.h"
 #include "probe/vm.h"
@@ -20,6 +22,8 @@ std::vector<std::unique_ptr<Probe>> MakeAllProbes() {
   probes.push_back(MakeCgroupProbe(trees));
   probes.push_back(MakeThermalProbe(ledger));
   probes.push_back(MakeGpuProbe(std::move(gpus), trees, ledger));
+  probes.push_back(MakeKernelLogProbe());
+  probes.push_back(MakeCrashFilesProbe());
   return probes;
 }
 

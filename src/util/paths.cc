@@ -34,6 +34,7 @@ constexpr EnvironmentVariable kVariables[] = {
     {"SMELTR_HOOK_NO_OPS", "recorded program", "1 = no per-op capture, command buffers only"},
     {"SMELTR_HOOK_DISPATCH_BOUNDARY", "recorded program", "1 = a timestamp after every op (costly)"},
     {"SMELTR_TEST_CRASH", "smeltrd", "for tests: segv, abort or throw, a colon, after how many ms"},
+    {"SMELTR_DIAGNOSTIC_REPORTS_DIR", "smeltrd", "where .ips crash reports appear, instead of macOS's folders"},
     {"SMELTR_BIN_DIR", "tests", "where the programs under test are"},
 };
 
