@@ -78,7 +78,7 @@ void RingDirectory::RemoveFinished(const DropSink& sink) {
   for (auto ring = rings_.begin(); ring != rings_.end();) {
     Ring& state = ring->second;
     // Death first, emptiness second: the other way round the last events could slip in between.
-    if (!state.owner_dead) state.owner_dead = !ring::IsAlive(state.reader.process());
+    if (!state.owner_dead) state.owner_dead = !state.reader.owner_alive();
     if (!state.owner_dead || !(state.reader.empty() || state.dry)) {
       ++ring;
       continue;

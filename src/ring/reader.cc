@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "event/frame.h"
+#include "ring/life_lock.h"
 
 namespace smeltr::ring {
 namespace {
@@ -237,6 +238,8 @@ std::vector<DroppedCount> Reader::TakeDropped() {
 }
 
 ProcessIdentity Reader::process() const { return state_->process; }
+
+bool Reader::owner_alive() const { return IsAlive(state_->process) || IsLifeLocked(state_->segment.fd()); }
 
 bool Reader::closed() const {
   return !state_->usable || !state_->StillWhole() ||

@@ -42,6 +42,8 @@ class Reader {
   ProcessIdentity process() const;
   bool closed() const;  // The writer said goodbye.
   bool empty() const;   // Nothing committed is left to drain.
+  // Whether the process that made the ring may still write: it runs, or its lock says that it does somewhere.
+  bool owner_alive() const;
 
  private:
   struct State;

@@ -41,7 +41,10 @@ Segment::~Segment() {
   if (mapped()) ::munmap(bytes_.data(), bytes_.size());
 }
 
-void Segment::Leak() { bytes_ = {}; }
+int Segment::Leak() {
+  bytes_ = {};
+  return fd_.Release();
+}
 
 Result<ProcessIdentity> ParseRingFileName(std::string_view name) {
   ProcessIdentity identity;

@@ -3,6 +3,7 @@
 // A process creates `<dir>/<pid>-<start_time_ticks>.ring` under a temporary name and renames it when the
 // header is complete, so whoever lists the directory sees only rings that can be opened. A process that
 // replaced itself by exec has a ring already: the next are `<pid>-<start_time_ticks>.1.ring`, `.2.ring` ...
+// While the process lives, and unless it closed the descriptor, it holds a lock on the file (life_lock.h).
 // No heap. Create and Map enter the kernel; nothing else here does.
 #pragma once
 
@@ -25,7 +26,8 @@ struct ProcessIdentity {
 
 // Of the calling process, read from the system (not cached: right after fork too).
 ProcessIdentity SelfIdentity();
-// Whether exactly that process still runs (not a zombie, not another one with the same pid).
+// Whether exactly that process still runs (not a zombie, not another one with the same pid), as far as this
+// process's PID namespace shows; Reader::owner_alive() looks further.
 bool IsAlive(const ProcessIdentity& process);
 // "123-4567.ring", "123-4567.1.ring" -> identity; an error for other names.
 Result<ProcessIdentity> ParseRingFileName(std::string_view name);
@@ -58,8 +60,8 @@ class Segment {
   RingHeader& header() const { return *reinterpret_cast<RingHeader*>(bytes_.data()); }
   std::span<std::byte> bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }
-  // Gives the mapping up without unmapping: the traced process keeps it until it ends.
-  void Leak();
+  // Gives mapping and descriptor up as they are: the traced process keeps both until it ends. The descriptor.
+  [[nodiscard]] int Leak();
 
  private:
   std::span<std::byte> bytes_;

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "base/clock.h"
+#include "ring/life_lock.h"
 #include "ring/segment.h"
 
 namespace smeltr::ring {
@@ -157,6 +158,9 @@ Result<Segment> Segment::Create(const char* directory, const SegmentOptions& opt
   segment.fd_ =
       Fd(::openat(parent.get(), temporary.data(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!segment.fd_.valid()) return FailErrno("cannot create the ring");
+
+  // Before anybody can find the ring and miss it.
+  segment.fd_ = TakeLifeLock(std::move(segment.fd_));
 
   auto published = [&]() -> Result<void> {
     SMELTR_TRY(Reserve(segment.fd(), parent.get(), total_bytes));

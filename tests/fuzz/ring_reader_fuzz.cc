@@ -34,7 +34,7 @@ class FuzzRing {
     path_ = std::string(directory) + "/" + std::to_string(self.pid) + "-" +
             std::to_string(self.start_time_ticks) + ".ring";
     bytes_ = segment->bytes();
-    segment->Leak();
+    static_cast<void>(segment->Leak());
   }
 
   ring::RingHeader& header() { return *reinterpret_cast<ring::RingHeader*>(bytes_.data()); }

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "event/types.h"
+#include "ring/life_lock.h"
 #include "ring/segment.h"
 
 namespace smeltr::hook {
@@ -33,6 +34,7 @@ constinit Settings g_settings;
 constinit ring::Writer g_writer;
 constinit std::atomic<uint32_t> g_generation{1};
 constinit std::span<std::byte> g_ring_bytes;
+constinit ring::LockedFile g_ring_file;  // Open while the process lives: its lock says so.
 constinit bool g_has_fork_handler = false;
 pthread_once_t g_handlers_once = PTHREAD_ONCE_INIT;
 constinit std::atomic<uint64_t> g_next_id{1};
@@ -72,6 +74,8 @@ void OnForkedChild() {
   g_writer = ring::Writer{};
   if (!g_ring_bytes.empty()) ::munmap(g_ring_bytes.data(), g_ring_bytes.size());
   g_ring_bytes = {};
+  ring::CloseInherited(g_ring_file);
+  g_ring_file = {};
   for (auto& counts : g_skip_counts) {
     for (auto& count : counts) count.store(0, std::memory_order_relaxed);
   }
@@ -110,7 +114,7 @@ State Start() {
   if (!segment.has_value()) return State::kInert;
   g_ring_bytes = segment->bytes();
   g_writer.Attach(&segment->header(), Generation());
-  segment->Leak();
+  g_ring_file = ring::Remember(segment->Leak());
   SayHello();
   return State::kActive;
 }
