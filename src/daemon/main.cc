@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
-#include <exception>
 #include <string>
 
 #include "base/standard_fds.h"
@@ -63,11 +62,8 @@ int main(int argc, char** argv) {
     return Fail(made.error());
   const auto lock = smeltr::daemon::HomeLock::Acquire(paths->lock);
   if (!lock.has_value()) return Fail(lock.error());
-  // The one boundary. Half alive is worse than gone: the next daemon takes open sessions over.
-  try {
-    const auto ended = smeltr::daemon::RunDaemon(*paths, options);
-    return ended.has_value() ? 0 : Fail(ended.error());
-  } catch (const std::exception& error) {
-    return Fail({smeltr::ErrorCode::kIo, error.what()});
-  }
+  // What is thrown ends the process (crash_guard.h). Half alive is worse than gone: the next daemon takes
+  // open sessions over.
+  const auto ended = smeltr::daemon::RunDaemon(*paths, options);
+  return ended.has_value() ? 0 : Fail(ended.error());
 }

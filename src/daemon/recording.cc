@@ -1,7 +1,10 @@
 #include "daemon/recording.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "event/names.h"
@@ -16,9 +19,28 @@ constexpr uint64_t kEventsPerStep = 20'000;
 constexpr uint64_t kCheckPeriodNs = 100'000'000;
 // Processes that die together with the recorded one get this long before it counts as outlived.
 constexpr uint64_t kSettleNs = 200'000'000;
+// For the kernel log and crash reporters to tell of a death, before the session is closed.
+constexpr uint64_t kLateReportsNs = 2 * kNsPerSecond;
+constexpr size_t kCommandBytes = 200;
 // For the record of a session whose daemon died to find the next daemon.
 constexpr uint64_t kReconnectNs = 2 * kNsPerSecond;
 constexpr uint64_t kFinishLimitNs = uint64_t{ipc::kFinishLimitMs} * 1'000'000;
+
+probe::ProcessTree TreeOf(const session::Metadata& metadata) {
+  probe::Recorded recorded;
+  recorded.session_id = metadata.session_id;
+  recorded.token = metadata.scope_token;
+  recorded.root_pid = metadata.root_pid;
+  recorded.root_start_time_ticks = metadata.root_start_time_ticks;
+  return probe::ProcessTree(std::move(recorded));
+}
+
+// A death of which the kernel or a crash reporter may have something to say.
+bool MayBeReported(std::optional<int> signal) {
+  if (!signal.has_value()) return false;
+  constexpr std::array kReported = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGKILL};
+  return std::ranges::find(kReported, *signal) != kReported.end();
+}
 
 event::KindName DroppedName(event::Api api, event::Kind kind) {
   const event::KindInfo* info = event::FindKind(kind);
@@ -29,22 +51,26 @@ event::KindName DroppedName(event::Api api, event::Kind kind) {
 
 Result<Recording> Recording::Open(const std::filesystem::path& sessions_directory,
                                   const std::filesystem::path& ring_base, session::Metadata metadata,
-                                  DiskReserve& reserve) {
+                                  const LogContext& context, const LogOptions& options) {
   SMELTR_ASSIGN_OR_RETURN(SessionLog log,
-                          SessionLog::Create(sessions_directory, std::move(metadata), reserve));
+                          SessionLog::Create(sessions_directory, std::move(metadata), context, options));
   RingDirectory rings(ring_base / log.metadata().session_id);
   if (const auto made = MakePrivateDirectory(rings.path()); !made.has_value()) {
     log.Discard();
     return std::unexpected(made.error());
   }
-  return Recording(std::move(log), std::move(rings));
+  return Recording(std::move(log), std::move(rings), probe::ProcessTree({}));
 }
 
 Recording Recording::Adopt(session::StoredSession session, std::filesystem::path ring_directory,
-                           DiskReserve& reserve, uint64_t now_ns) {
-  Recording recording(SessionLog::Adopt(std::move(session), reserve),
-                      RingDirectory(std::move(ring_directory)));
+                           const LogContext& context, const LogOptions& options, uint64_t now_ns) {
+  SessionLog log = SessionLog::Adopt(std::move(session), context, options);
+  probe::ProcessTree tree = TreeOf(log.metadata());
+  Recording recording(std::move(log), RingDirectory(std::move(ring_directory)), std::move(tree));
+  const session::Metadata& metadata = recording.metadata();
   recording.client_lost_ = true;
+  // Its end was told to an earlier daemon: only others of it may still run.
+  recording.root_ended_ = metadata.exit_code.has_value() || metadata.term_signal.has_value();
   recording.orphan_until_ns_ = now_ns + kReconnectNs;
   return recording;
 }
@@ -55,6 +81,8 @@ void Recording::Attach(const ipc::Attach& request) {
   metadata.root_start_time_ticks = request.start_time_ticks;
   metadata.hook_state = request.hook_state;
   metadata.hook_reason = request.hook_reason;
+  tree_ = TreeOf(metadata);
+  member_pids_.insert(request.pid);
   log_.SaveMetadata();
 }
 
@@ -73,6 +101,36 @@ void Recording::Finish(const ipc::Finish& request, uint64_t now_ns, FinishReply 
   finish_reply_ = std::move(reply);
   root_ended_ = true;
   next_check_ns_ = 0;
+  members_current_ = false;
+  if (MayBeReported(request.term_signal)) linger_until_ns_ = now_ns + kLateReportsNs;
+}
+
+void Recording::UpdateMembers(const std::vector<probe::ProcessEntry>& processes) {
+  if (!attached()) return;
+  const probe::ProcessTree::Change change = tree_.Update(processes);
+  members_current_ = true;
+  for (const probe::ProcessTree::Member& member : change.joined) {
+    const probe::ProcessEntry& process = member.process;
+    NoteProcess(process.pid, process.start_time_ticks, process.parent_pid, process.name);
+  }
+  for (const probe::ProcessTree::Member& member : change.left) {
+    // How the root ended is told by its record, if that is there to tell.
+    if (member.is_root && !client_lost_) continue;
+    log_.AppendOwn(event::Api::kNone, member.process.pid, event::ProcessExit{-1, 0});
+  }
+}
+
+void Recording::NoteProcess(uint32_t pid, uint64_t start_time_ticks, uint32_t parent_pid,
+                            std::string_view name) {
+  member_pids_.insert(pid);
+  if (!known_.emplace(pid, start_time_ticks).second) return;
+  event::ProcessSeen seen;
+  seen.start_time_ticks = start_time_ticks;
+  seen.parent_pid = parent_pid;
+  seen.process_name = name;
+  const std::string executable = ProcessExecutable(static_cast<pid_t>(pid));
+  seen.executable = std::string_view(executable);
+  log_.AppendOwn(event::Api::kNone, pid, seen);
 }
 
 Recording::Progress Recording::Poll(uint64_t now_ns) {
@@ -100,19 +158,18 @@ Recording::Progress Recording::Poll(uint64_t now_ns) {
   }
   if (now_ns >= next_check_ns_ || finish_reply_) CheckDeaths(now_ns);
   progress.busy |= finish_reply_ != nullptr;
-  progress.done = root_ended_ && rings_.open_count() == 0;
+  const bool nobody_left = rings_.open_count() == 0 && LiveCount() == 0 && !wants_members();
+  progress.done = root_ended_ && nobody_left && now_ns >= linger_until_ns_;
   return progress;
 }
 
 void Recording::NoteNewProcesses() {
   for (const ring::ProcessIdentity& process : rings_.Discover()) {
-    const auto pid = static_cast<pid_t>(process.pid);
-    event::ProcessSeen seen;
-    seen.start_time_ticks = process.start_time_ticks;
-    const std::string executable = ProcessExecutable(pid);
-    seen.executable = std::string_view(executable);
-    if (const auto facts = ReadProcessFacts(pid); facts.has_value()) seen.parent_pid = facts->parent_pid;
-    log_.AppendOwn(event::Api::kNone, process.pid, seen);
+    uint32_t parent_pid = 0;
+    if (const auto facts = ReadProcessFacts(static_cast<pid_t>(process.pid)); facts.has_value()) {
+      parent_pid = facts->parent_pid;
+    }
+    NoteProcess(process.pid, process.start_time_ticks, parent_pid, {});
     // Kept at once: should this daemon die, its successor may find no ring any more.
     if (std::exchange(hook_heard_, true) || log_.metadata().hook_state != "requested") continue;
     log_.metadata().hook_state = "injected";
@@ -135,18 +192,35 @@ void Recording::CheckDeaths(uint64_t now_ns) {
   const auto note_drops = [this](const RingDrops& drops) { NoteDrops(drops); };
   rings_.ReportDrops(note_drops);
   rings_.RemoveFinished(note_drops);
-  if (client_lost_ && !root_ended_ && now_ns >= orphan_until_ns_) root_ended_ = RootGone();
+  if (client_lost_ && !root_ended_ && now_ns >= orphan_until_ns_ && RootGone()) {
+    root_ended_ = true;
+    members_current_ = false;
+  }
   if (!finish_reply_) return;
+  if (wants_members()) return;
   const bool leftovers = rings_.open_count() != rings_.live_count();
   const uint64_t waited_ns = now_ns - finish_asked_ns_;
   if (leftovers && waited_ns < kFinishLimitNs) return;
-  if (rings_.live_count() != 0 && waited_ns < kSettleNs) return;
-  // With nothing open Close() answers, when the session is complete on disk.
-  if (rings_.open_count() == 0) return;
+  if (LiveCount() != 0 && waited_ns < kSettleNs) {
+    members_current_ = false;
+    return;
+  }
+  // With nothing left Close() answers, when the session is complete on disk.
+  if (rings_.open_count() == 0 && LiveCount() == 0 && now_ns >= linger_until_ns_) return;
   SettleHookState();
   log_.SaveMetadata();
   AnswerFinish(!leftovers);
 }
+
+// Processes that still run, the root not among them. Those with a ring are members too, but for those that
+// cleared their environment.
+size_t Recording::LiveCount() const {
+  size_t members = 0;
+  for (const probe::ProcessTree::Member& member : tree_.members()) members += member.is_root ? 0 : 1;
+  return std::max(members, rings_.live_count());
+}
+
+bool Recording::AnyAlive() const { return LiveCount() != 0 || (attached() && !RootGone()); }
 
 bool Recording::RootGone() const {
   return !ring::IsAlive({metadata().root_pid, metadata().root_start_time_ticks});
@@ -174,7 +248,7 @@ void Recording::AnswerFinish(bool drained) {
   finished.dropped_count = dropped_count_;
   finished.storage_lost_count = log_.lost_count();
   finished.process_count = static_cast<uint32_t>(rings_.process_count());
-  finished.live_process_count = static_cast<uint32_t>(rings_.live_count());
+  finished.live_process_count = static_cast<uint32_t>(LiveCount());
   finished.drained = drained;
   finished.hook_state = metadata().hook_state;
   finished.saw_gpu = saw_gpu_;
@@ -200,6 +274,35 @@ void Recording::Close(std::string_view end_reason) {
   Log(LogLevel::kInfo,
       fmt::format("session {} ended: {}, {} events, {} dropped", session::ShortId(metadata()), end_reason,
                   ring_event_count_, dropped_count_));
+}
+
+void Recording::Detach() {
+  log_.Detach("daemon-shutdown");
+  log_.SaveMetadata();
+  AnswerFinish(rings_.open_count() == 0);
+  Log(LogLevel::kInfo, fmt::format("session {} left to the next smeltrd: its program still runs",
+                                   session::ShortId(metadata())));
+}
+
+ipc::RecordingStatus Recording::Status() {
+  ipc::RecordingStatus status;
+  status.session_id = metadata().session_id;
+  status.short_id = session::ShortId(metadata());
+  status.kind = session::Name(metadata().kind);
+  status.name = metadata().name;
+  for (const std::string& argument : metadata().argv) {
+    if (status.command.size() > kCommandBytes) break;
+    status.command += (status.command.empty() ? "" : " ") + argument;
+  }
+  status.state = root_ended_ ? "ending" : attached() ? "recording" : "reserved";
+  if (log_.paused()) status.state = "paused";
+  status.root_pid = metadata().root_pid;
+  status.process_count = static_cast<uint32_t>(LiveCount()) + (attached() && !root_ended_ ? 1 : 0);
+  status.event_count = log_.event_count();
+  status.dropped_count = dropped_count_;
+  status.storage_lost_count = log_.lost_count();
+  status.started_mono_ns = metadata().start_mono_ns;
+  return status;
 }
 
 void Recording::Discard() {

@@ -13,6 +13,9 @@ namespace smeltr::daemon {
 namespace {
 
 constexpr size_t kMaxOpenRecordings = 256;
+// Looking at all processes of a machine takes milliseconds.
+constexpr uint64_t kScanPeriodNs = kNsPerSecond;
+constexpr uint64_t kUrgentScanPeriodNs = 20'000'000;
 
 session::Metadata MakeMetadata(const ipc::Reserve& request, std::string name) {
   session::Metadata metadata;
@@ -31,7 +34,7 @@ session::Metadata MakeMetadata(const ipc::Reserve& request, std::string name) {
 // this daemon to change.
 bool IsUnfinished(const session::StoredSession& session) {
   std::error_code error;
-  return session.metadata_readable && session.metadata.kind == session::SessionKind::kScoped &&
+  return session.metadata_readable && session.metadata.kind != session::SessionKind::kPostMortem &&
          session.metadata.ended_rfc3339.empty() && IsSessionId(session.metadata.session_id) &&
          !std::filesystem::is_symlink(session.directory, error);
 }
@@ -39,8 +42,8 @@ bool IsUnfinished(const session::StoredSession& session) {
 // Whether it can be what an earlier daemon of this boot was recording, rather than a copy or a leftover.
 bool MayHaveRings(const session::StoredSession& session) {
   const std::string name = session.directory.filename().native();
-  return session.metadata.boot_id == BootId() && session::IsDirectoryName(name) &&
-         name.ends_with("-" + session::ShortId(session.metadata));
+  return session.metadata.kind == session::SessionKind::kScoped && session.metadata.boot_id == BootId() &&
+         session::IsDirectoryName(name) && name.ends_with("-" + session::ShortId(session.metadata));
 }
 
 }  // namespace
@@ -62,7 +65,7 @@ void Recordings::Adopt(session::StoredSession session) {
   if (!MayHaveRings(session) || open_.contains(id)) {
     Log(LogLevel::kInfo, fmt::format("{} was left open, by no smeltrd of this boot: completing it",
                                      session.directory.filename().native()));
-    Recording::Adopt(std::move(session), {}, reserve_, MonotonicNowNs()).Close("recovered");
+    Recording::Adopt(std::move(session), {}, context_, {}, MonotonicNowNs()).Close("recovered");
     return;
   }
   // Nothing is looked for where no real directory of ours is.
@@ -73,8 +76,12 @@ void Recordings::Adopt(session::StoredSession session) {
   if (HasRingDirectory(ring_base_, id)) rings = ring_base_ / id;
   Log(LogLevel::kInfo, fmt::format("session {} was left open by an earlier smeltrd: taking it over",
                                    session::ShortId(session.metadata)));
-  open_.try_emplace(
-      id, Entry{Recording::Adopt(std::move(session), std::move(rings), reserve_, MonotonicNowNs())});
+  const LogOptions options = OptionsFor(session.metadata.max_size_bytes);
+  session.metadata.end_reason.clear();
+  Entry entry{Recording::Adopt(std::move(session), std::move(rings), context_, options, MonotonicNowNs())};
+  open_.try_emplace(id, std::move(entry));
+  context_.reserve.Hold();
+  Changed();
 }
 
 // Only this daemon, the holder of the home's lock, makes directories there.
@@ -92,6 +99,12 @@ void Recordings::RemoveStrayRings() {
   }
 }
 
+LogOptions Recordings::OptionsFor(uint64_t max_bytes) const {
+  LogOptions options;
+  options.max_bytes = max_bytes != 0 ? max_bytes : settings_.max_size_bytes;
+  return options;
+}
+
 Result<ipc::Reserved> Recordings::Reserve(const ipc::Reserve& request, ClientId client) {
   if (request.token.empty() || request.argv.empty()) {
     return Fail(ErrorCode::kInvalidArgument, "Reserve needs a token and a command");
@@ -105,53 +118,128 @@ Result<ipc::Reserved> Recordings::Reserve(const ipc::Reserve& request, ClientId 
     }
   }
   SMELTR_ASSIGN_OR_RETURN(std::string name, session::ValidateName(request.name));
-  SMELTR_ASSIGN_OR_RETURN(
-      Recording recording,
-      Recording::Open(paths_.sessions, ring_base_, MakeMetadata(request, std::move(name)), reserve_));
-  reserve_.Hold();
+  session::Metadata metadata = MakeMetadata(request, std::move(name));
+  const LogOptions options = OptionsFor(request.max_size_bytes);
+  metadata.max_size_bytes = options.max_bytes;
+  SMELTR_ASSIGN_OR_RETURN(Recording recording, Recording::Open(paths_.sessions, ring_base_,
+                                                               std::move(metadata), context_, options));
+  context_.reserve.Hold();
   ipc::Reserved reserved;
   reserved.session_id = recording.metadata().session_id;
   reserved.short_id = session::ShortId(recording.metadata());
   reserved.session_directory = recording.directory();
   reserved.ring_directory = recording.ring_directory();
-  open_.try_emplace(reserved.session_id, Entry{std::move(recording), client});
+  open_.try_emplace(reserved.session_id,
+                    Entry{std::move(recording), client, request.footprint_period_ms * 1'000'000});
   Log(LogLevel::kInfo, fmt::format("session {} reserved for {}", reserved.short_id, request.argv.front()));
   return reserved;
 }
 
-Result<Recordings::Map::iterator> Recordings::Find(std::string_view session_id) {
+Result<Recordings::Map::iterator> Recordings::FindOpen(std::string_view session_id) {
   const auto found = open_.find(session_id);
   if (found != open_.end()) return found;
   return Fail(ErrorCode::kNotFound, fmt::format("smeltrd has no open session {}", session_id.substr(0, 64)));
 }
 
 Result<void> Recordings::Attach(const ipc::Attach& request) {
-  SMELTR_ASSIGN_OR_RETURN(const auto entry, Find(request.session_id));
+  SMELTR_ASSIGN_OR_RETURN(const auto entry, FindOpen(request.session_id));
   if (request.pid == 0) return Fail(ErrorCode::kInvalidArgument, "Attach needs a process");
   if (entry->second.recording.attached()) {
     return Fail(ErrorCode::kAlreadyExists, "this session has a process already");
   }
   entry->second.recording.Attach(request);
+  Changed();
   return {};
 }
 
 Result<void> Recordings::Cancel(const ipc::Cancel& request) {
-  SMELTR_ASSIGN_OR_RETURN(const auto entry, Find(request.session_id));
+  SMELTR_ASSIGN_OR_RETURN(const auto entry, FindOpen(request.session_id));
   entry->second.recording.Discard();
   open_.erase(entry);
   return {};
 }
 
 Result<void> Recordings::Finish(const ipc::Finish& request, uint64_t now_ns, FinishReply reply) {
-  SMELTR_ASSIGN_OR_RETURN(const auto entry, Find(request.session_id));
+  SMELTR_ASSIGN_OR_RETURN(const auto entry, FindOpen(request.session_id));
   if (!entry->second.recording.attached()) {
     return Fail(ErrorCode::kInvalidArgument, "nothing was attached to this session");
   }
-  if (entry->second.recording.finished()) {
+  // A daemon may have died between the end and the reply.
+  if (entry->second.recording.finished() && !entry->second.recording.log().adopted()) {
     return Fail(ErrorCode::kAlreadyExists, "this session's process has ended already");
   }
   entry->second.recording.Finish(request, now_ns, std::move(reply));
   return {};
+}
+
+Result<void> Recordings::Resume(const ipc::Resume& request, ClientId client) {
+  SMELTR_ASSIGN_OR_RETURN(const auto entry, FindOpen(request.session_id));
+  entry->second.client = client;
+  entry->second.recording.Resume();
+  return {};
+}
+
+Recording* Recordings::Find(std::string_view session_id) {
+  const auto found = open_.find(session_id);
+  return found == open_.end() ? nullptr : &found->second.recording;
+}
+
+Recording* Recordings::Newest() {
+  Recording* newest = nullptr;
+  for (auto& [id, entry] : open_) {
+    Recording& recording = entry.recording;
+    if (!recording.attached() || recording.finished()) continue;
+    const bool newer =
+        newest == nullptr || recording.metadata().start_mono_ns > newest->metadata().start_mono_ns;
+    if (newer) newest = &recording;
+  }
+  return newest;
+}
+
+void Recordings::AppendToAll(const event::Event& event) {
+  for (auto& [id, entry] : open_) {
+    if (entry.recording.attached()) entry.recording.log().Append(event);
+  }
+}
+
+void Recordings::ForEach(const std::function<void(Recording&)>& visit) {
+  for (auto& [id, entry] : open_) visit(entry.recording);
+}
+
+std::vector<probe::Recorded> Recordings::Recorded() const {
+  std::vector<probe::Recorded> all;
+  for (const auto& [id, entry] : open_) {
+    const session::Metadata& metadata = entry.recording.metadata();
+    if (!entry.recording.attached()) continue;
+    probe::Recorded recorded;
+    recorded.session_id = id;
+    recorded.token = metadata.scope_token;
+    recorded.root_pid = metadata.root_pid;
+    recorded.root_start_time_ticks = metadata.root_start_time_ticks;
+    recorded.footprint_period_ns = entry.footprint_period_ns != 0 ? entry.footprint_period_ns
+                                                                  : settings_.footprint_period_ms * 1'000'000;
+    all.push_back(std::move(recorded));
+  }
+  return all;
+}
+
+void Recordings::ScanIfDue(uint64_t now_ns) {
+  bool urgent = false;
+  bool any = false;
+  for (const auto& [id, entry] : open_) {
+    any |= entry.recording.attached();
+    urgent |= entry.recording.wants_members();
+  }
+  const uint64_t since_ns = now_ns - scanned_ns_;
+  if (!any || since_ns < (urgent ? kUrgentScanPeriodNs : kScanPeriodNs)) return;
+  scanned_ns_ = now_ns;
+  const std::vector<probe::ProcessEntry> processes = list_processes_();
+  for (auto& [id, entry] : open_) entry.recording.UpdateMembers(processes);
+}
+
+void Recordings::Close(Recording& recording, std::string_view reason) {
+  if (closing_) closing_(recording);
+  recording.Close(reason);
 }
 
 void Recordings::ClientLost(ClientId client) {
@@ -171,25 +259,36 @@ void Recordings::ClientLost(ClientId client) {
 
 Recordings::Progress Recordings::Poll(uint64_t now_ns) {
   Progress all;
+  const size_t before = open_.size();
+  ScanIfDue(now_ns);
   for (auto entry = open_.begin(); entry != open_.end();) {
     Recording& recording = entry->second.recording;
     const Recording::Progress one = recording.Poll(now_ns);
     all.busy |= one.busy;
     all.more |= one.more;
     if (one.done) {
-      recording.Close(recording.EndReason());
+      Close(recording, recording.EndReason());
       entry = open_.erase(entry);
     } else {
       ++entry;
     }
   }
+  if (open_.size() != before) Changed();
   return all;
 }
 
 void Recordings::Shutdown(uint64_t deadline_ns) {
   uint64_t now_ns = MonotonicNowNs();
   while (now_ns < deadline_ns && Poll(now_ns).more) now_ns = MonotonicNowNs();
-  for (auto& [id, entry] : open_) entry.recording.Close("daemon-shutdown");
+  for (auto& [id, entry] : open_) {
+    Recording& recording = entry.recording;
+    if (recording.AnyAlive()) {
+      if (closing_) closing_(recording);
+      recording.Detach();
+    } else {
+      Close(recording, recording.finished() ? recording.EndReason() : "daemon-shutdown");
+    }
+  }
   open_.clear();
 }
 

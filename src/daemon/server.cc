@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "daemon/recordings.h"
+#include "daemon/desk.h"
 #include "ipc/connection.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -35,20 +35,12 @@ constexpr uint32_t kMaxHelloBytes = 4096;
 // A message's memory grows with what arrives of it, whatever length it claims.
 constexpr size_t kReadStepBytes = 64 << 10;
 
-ipc::Reply Refuse(const Error& error) { return ipc::Refusal{error.code(), std::string(error.text())}; }
-
-ipc::Reply ReplyOf(const Result<void>& result) {
-  if (result.has_value()) return ipc::Ack{};
-  return Refuse(result.error());
-}
-
 }  // namespace
 
 class Session;
 
 struct ServerState : std::enable_shared_from_this<ServerState> {
-  ServerState(asio::io_context& io, Recordings& all, ipc::Welcome hello, std::function<void()> wake_up)
-      : acceptor(io), pause(io), recordings(all), welcome(std::move(hello)), wake(std::move(wake_up)) {}
+  ServerState(asio::io_context& io, Desk& answers) : acceptor(io), pause(io), desk(answers) {}
 
   void Accept();
   void Add(Protocol::socket socket);
@@ -56,9 +48,7 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
 
   Protocol::acceptor acceptor;
   asio::steady_timer pause;
-  Recordings& recordings;
-  ipc::Welcome welcome;
-  std::function<void()> wake;
+  Desk& desk;
   std::filesystem::path socket_file;
   ClientId last_id = 0;
   std::map<ClientId, std::shared_ptr<Session>> sessions;
@@ -120,62 +110,82 @@ class Session : public std::enable_shared_from_this<Session> {
   void Handle() {
     auto request = ipc::DecodeRequest(body_);
     if (body_.capacity() > kReadStepBytes) std::string().swap(body_);
-    if (!request.has_value()) return Send(Refuse(request.error()));
-    if (!greeted_ && !std::holds_alternative<ipc::Hello>(*request)) {
-      return Send(ipc::Refusal{ErrorCode::kInvalidArgument, "say Hello first"});
+    if (!request.has_value()) {
+      return Send(ipc::Refusal{request.error().code(), std::string(request.error().text())});
     }
-    std::visit([this](const auto& message) { On(message); }, *request);
+    const bool hello = std::holds_alternative<ipc::Hello>(*request);
+    if (!greeted_ && !hello) return Send(ipc::Refusal{ErrorCode::kInvalidArgument, "say Hello first"});
+    if (const auto* subscribe = std::get_if<ipc::Subscribe>(&*request)) return Start(*subscribe);
+    // The connection may be gone by the time of the answer; a recording does not care.
+    server_->desk.Handle(*request, id_, [weak = weak_from_this(), hello](const ipc::Reply& reply) {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      if (hello && std::holds_alternative<ipc::Welcome>(reply)) self->Greeted();
+      self->Send(reply);
+    });
   }
 
-  void On(const ipc::Hello& hello) {
-    if (hello.protocol_min > ipc::kProtocolVersion || hello.protocol_max < ipc::kProtocolVersion) {
-      const bool client_newer = hello.protocol_min > ipc::kProtocolVersion;
-      return Send(
-          ipc::Refusal{ErrorCode::kUnsupported,
-                       fmt::format("the running smeltrd {} is {} than this smeltr: {}",
-                                   server_->welcome.daemon_version, client_newer ? "older" : "newer",
-                                   client_newer ? "end it (kill the pid in smeltrd.lock) and try again"
-                                                : "update smeltr")});
-    }
+  void Greeted() {
     greeted_ = true;
     hello_timer_.cancel();
-    Send(server_->welcome);
-  }
-  void On(const ipc::Reserve& reserve) {
-    auto reserved = server_->recordings.Reserve(reserve, id_);
-    Send(reserved.has_value() ? ipc::Reply(std::move(*reserved)) : Refuse(reserved.error()));
-    server_->wake();
-  }
-  void On(const ipc::Attach& attach) { Send(ReplyOf(server_->recordings.Attach(attach))); }
-  void On(const ipc::Cancel& cancel) { Send(ReplyOf(server_->recordings.Cancel(cancel))); }
-  void On(const ipc::Finish& finish) {
-    // The connection may be gone by the time of the reply; the recording does not care.
-    const auto accepted = server_->recordings.Finish(
-        finish, MonotonicNowNs(), [weak = weak_from_this()](const ipc::Finished& finished) {
-          if (const auto self = weak.lock()) self->Send(finished);
-        });
-    if (!accepted.has_value()) return Send(Refuse(accepted.error()));
-    server_->wake();
   }
 
-  template <typename M>
-  void On(const M&) {
-    Send(ipc::Refusal{ErrorCode::kUnsupported, "not built yet"});
+  // First what is missed from now on is kept, then the reply says from where on that is.
+  void Start(const ipc::Subscribe& subscribe) {
+    const auto added = server_->desk.bus().Add(
+        subscribe,
+        [weak = weak_from_this()] {
+          if (const auto self = weak.lock()) self->SendStream();
+        },
+        MonotonicNowNs());
+    if (!added.has_value()) {
+      return Send(ipc::Refusal{added.error().code(), std::string(added.error().text())});
+    }
+    subscription_ = *added;
+    const ipc::Heartbeat standing = server_->desk.Standing();
+    ipc::Subscribed subscribed;
+    for (size_t i = 0; i < standing.session_ids.size(); ++i) {
+      const std::string& id = standing.session_ids[i];
+      const bool wanted = subscribe.session_ids.empty() ||
+                          std::ranges::find(subscribe.session_ids, id) != subscribe.session_ids.end();
+      if (!wanted) continue;
+      subscribed.session_ids.push_back(id);
+      subscribed.next_seqs.push_back(standing.last_seqs[i] + 1);
+    }
+    Write(ipc::Encode(ipc::Reply(subscribed)));
+    WaitForHangUp();
   }
 
-  void Send(const ipc::Reply& reply) {
-    const std::string text = ipc::Encode(reply);
-    const ipc::LengthPrefix prefix = ipc::EncodeLength(text.size());
+  // A subscriber says nothing more; what it sends all the same is its end.
+  void WaitForHangUp() {
+    asio::async_read(socket_, asio::buffer(prefix_),
+                     [self = shared_from_this()](const std::error_code&, size_t) { self->End(); });
+  }
+
+  void SendStream() {
+    if (writing_) return;
+    if (auto message = server_->desk.bus().Take(subscription_)) Write(*message);
+  }
+
+  void Send(const ipc::Reply& reply) { Write(ipc::Encode(reply)); }
+
+  // One at a time. Afterwards comes the next request, or the next of the stream.
+  void Write(const std::string& message) {
+    const ipc::LengthPrefix prefix = ipc::EncodeLength(message.size());
     out_.assign(prefix.begin(), prefix.end());
-    out_ += text;
+    out_ += message;
+    writing_ = true;
     asio::async_write(socket_, asio::buffer(out_),
                       [self = shared_from_this()](const std::error_code& error, size_t) {
+                        self->writing_ = false;
                         if (error) return self->End();
+                        if (self->subscription_ != 0) return self->SendStream();
                         self->ReadNext();
                       });
   }
 
   void End() {
+    if (subscription_ != 0) server_->desk.bus().Remove(subscription_);
     Close();
     server_->Remove(id_);
   }
@@ -185,6 +195,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::shared_ptr<ServerState> server_;
   ClientId id_;
   bool greeted_ = false;
+  bool writing_ = false;
+  SubscriberId subscription_ = 0;  // 0: none.
   ipc::LengthPrefix prefix_{};
   std::string body_;
   std::string out_;
@@ -219,17 +231,17 @@ void ServerState::Add(Protocol::socket socket) {
   const ClientId id = ++last_id;
   auto session = std::make_shared<Session>(std::move(socket), shared_from_this(), id);
   sessions.emplace(id, session);
+  desk.SetConnectionCount(sessions.size());
   session->Start();
 }
 
 void ServerState::Remove(ClientId id) {
   if (sessions.erase(id) == 0) return;
-  recordings.ClientLost(id);
-  wake();
+  desk.SetConnectionCount(sessions.size());
+  desk.ClientLost(id);
 }
 
-Server::Server(asio::io_context& io, Recordings& recordings, ipc::Welcome welcome, std::function<void()> wake)
-    : state_(std::make_shared<ServerState>(io, recordings, std::move(welcome), std::move(wake))) {}
+Server::Server(asio::io_context& io, Desk& desk) : state_(std::make_shared<ServerState>(io, desk)) {}
 
 Server::~Server() {
   StopAccepting();

@@ -1,14 +1,13 @@
-// The socket: connections, framing, one reply a request, in order. Decides nothing about recordings.
+// The socket: connections, framing, one reply a request, in order; then, for who subscribed, what the bus
+// has. Decides nothing: desk.h does.
 // Single-threaded: everything runs on the io_context it is given.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 
 #include "base/result.h"
-#include "ipc/message.h"
 
 namespace asio {
 class io_context;
@@ -16,13 +15,13 @@ class io_context;
 
 namespace smeltr::daemon {
 
-class Recordings;
+class Desk;
 struct ServerState;
 
 class Server {
  public:
-  // `wake` is called after each request that may have made work for Recordings::Poll.
-  Server(asio::io_context& io, Recordings& recordings, ipc::Welcome welcome, std::function<void()> wake);
+  // `desk` outlives it.
+  Server(asio::io_context& io, Desk& desk);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

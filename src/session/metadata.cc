@@ -1,8 +1,5 @@
 #include "session/metadata.h"
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -10,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "util/file.h"
+#include "util/toml.h"
 
 namespace smeltr::session {
 namespace {
@@ -50,6 +48,7 @@ void VisitKeys(Io& io, M& metadata) {
   io("smeltr_version", metadata.smeltr_version);
   io("storage_lost_count", metadata.storage_lost_count);
   io("corrupt_frames", metadata.corrupt_frames);
+  io("max_size_bytes", metadata.max_size_bytes);
   io("trimmed_event_count", metadata.trimmed_event_count);
   io("trimmed_files", metadata.trimmed_files);
   io("post_mortems", metadata.post_mortems);
@@ -192,6 +191,8 @@ Result<toml::table> LoadTable(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+std::string_view Name(SessionKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 std::string ShortId(const Metadata& metadata) { return metadata.session_id.substr(0, 8); }
 

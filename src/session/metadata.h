@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -14,6 +15,8 @@
 namespace smeltr::session {
 
 enum class SessionKind { kAmbient, kScoped, kPostMortem };
+// "ambient", "scoped", "post-mortem".
+std::string_view Name(SessionKind kind);
 
 // What a post-mortem was written for.
 struct TriggerNote {
@@ -52,6 +55,7 @@ struct Metadata {
   std::map<std::string, uint64_t> dropped_counts;  // Lost in rings, by kind name.
   uint64_t storage_lost_count = 0;                 // Lost because the disk would not take them.
   uint64_t corrupt_frames = 0;
+  uint64_t max_size_bytes = 0;       // Its events were kept below that; 0: no limit.
   uint64_t trimmed_event_count = 0;  // Deleted from the middle to stay below a size.
   uint64_t trimmed_files = 0;
   std::vector<std::string> post_mortems;  // Ids of those about this session.

@@ -5,6 +5,7 @@
 
 #include "fake/scratch.h"
 #include "session/reader.h"
+#include "unit/daemon/log_context.h"
 #include "unit/daemon/rings.h"
 #include "util/process.h"
 
@@ -29,7 +30,12 @@ class RecordingsTest : public fake::ScratchTest {
   ~RecordingsTest() override { SetLogLevel(LogLevel::kInfo); }
 
   // As a daemon that was killed and started again: nothing is closed.
-  void Restart() { recordings_.emplace(paths_, paths_.run / "rings"); }
+  void Restart() {
+    recordings_.reset();
+    around_.emplace(paths_.run / "reserve");
+    recordings_.emplace(paths_, paths_.run / "rings", around_->context, RecordSettings{},
+                        [this] { return processes_; });
+  }
 
   ipc::Reserved Reserve(const std::string& token = "token", ClientId client = 1) {
     ipc::Reserve request;
@@ -106,6 +112,8 @@ class RecordingsTest : public fake::ScratchTest {
   }
 
   Paths paths_;
+  std::optional<TestLogContext> around_;
+  std::vector<probe::ProcessEntry> processes_;  // Those of the machine.
   std::optional<Recordings> recordings_;
   std::optional<ipc::Finished> finished_;
   uint64_t now_ns_ = MonotonicNowNs();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -14,10 +15,13 @@
 
 #include "base/clock.h"
 #include "daemon/lifecycle.h"
+#include "daemon/ambient.h"
+#include "daemon/desk.h"
 #include "daemon/recordings.h"
 #include "fake/scratch.h"
 #include "ipc/client.h"
 #include "session/metadata.h"
+#include "unit/daemon/log_context.h"
 
 namespace smeltr::daemon {
 namespace {
@@ -30,11 +34,21 @@ class ServerTest : public fake::ScratchTest {
     SetEnv("SMELTR_SOCKET", std::nullopt);
     SetLogLevel(LogLevel::kNothing);
     paths_ = ResolvePaths().value();
-    recordings_.emplace(paths_, paths_.run / "rings");
+    around_.emplace(paths_.run / "reserve");
+    recordings_.emplace(paths_, paths_.run / "rings", around_->context);
+    ambient_.emplace(paths_.sessions, around_->context);
+    ambient_->Poll(MonotonicNowNs());
     ipc::Welcome welcome;
     welcome.protocol = ipc::kProtocolVersion;
     welcome.home = paths_.home;
-    server_.emplace(io_, *recordings_, welcome, [this] { recordings_->Poll(MonotonicNowNs()); });
+    desk_.emplace(
+        DeskParts{*recordings_, *ambient_, around_->router, nullptr}, welcome,
+        [this] {
+          recordings_->Poll(MonotonicNowNs());
+          around_->bus.Flush(MonotonicNowNs());
+        },
+        [this] { stop_asked_ = true; });
+    server_.emplace(io_, *desk_);
     socket_ = scratch() / "s";
   }
   ~ServerTest() override {
@@ -58,7 +72,11 @@ class ServerTest : public fake::ScratchTest {
 
   asio::io_context io_;
   Paths paths_;
+  std::optional<TestLogContext> around_;
   std::optional<Recordings> recordings_;
+  std::optional<Ambient> ambient_;
+  std::optional<Desk> desk_;
+  std::atomic<bool> stop_asked_ = false;
   std::optional<Server> server_;
   std::filesystem::path socket_;
   std::thread thread_;
@@ -135,7 +153,7 @@ TEST_F(ServerTest, DeadSocketIsReplacedLivingOneIsNot) {
   ASSERT_EQ(::stat(socket_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600U);
   asio::io_context other_io;
-  Server other(other_io, *recordings_, {}, [] {});
+  Server other(other_io, *desk_);
   EXPECT_EQ(other.Listen(socket_).error().code(), ErrorCode::kAlreadyExists);
   EXPECT_TRUE(ipc::Client::Connect(socket_, "test").has_value()) << "the living one's address was taken";
 }

@@ -5,6 +5,7 @@
 
 #include "fake/scratch.h"
 #include "session/reader.h"
+#include "unit/daemon/log_context.h"
 
 namespace smeltr::daemon {
 namespace {
@@ -47,12 +48,12 @@ class SessionLogTest : public fake::ScratchTest {
     log.FlushIfDue(now_ns + kNsPerSecond / 2);
   }
 
-  DiskReserve reserve_{scratch() / "reserve"};
+  TestLogContext around_{scratch() / "reserve"};
   uint32_t next_mark_ = 0;
 };
 
 TEST_F(SessionLogTest, LossIsMarkedWhenThereIsSpaceAgain) {
-  SessionLog log = std::move(SessionLog::Create(scratch() / "sessions", {}, reserve_)).value();
+  SessionLog log = std::move(SessionLog::Create(scratch() / "sessions", {}, around_.context)).value();
   AppendMarks(log, 100);
   FlushAt(log, 1);
   EXPECT_EQ(log.lost_count(), 0U);
@@ -87,14 +88,14 @@ TEST_F(SessionLogTest, LossIsMarkedWhenThereIsSpaceAgain) {
 TEST_F(SessionLogTest, AdoptedSessionKeepsItsEarlierFile) {
   session::StoredSession stored;
   {
-    SessionLog log = std::move(SessionLog::Create(scratch() / "sessions", {}, reserve_)).value();
+    SessionLog log = std::move(SessionLog::Create(scratch() / "sessions", {}, around_.context)).value();
     AppendMarks(log, 3);
     FlushAt(log, 1);
     stored = {.directory = log.directory(), .metadata = log.metadata()};
   }
   const auto earlier_bytes = std::filesystem::file_size(stored.directory / session::kEventsFile);
   for (const char* file : {"events-1.smlt", "events-2.smlt"}) {
-    SessionLog log = SessionLog::Adopt(stored, reserve_);
+    SessionLog log = SessionLog::Adopt(stored, around_.context);
     EXPECT_FALSE(std::filesystem::exists(stored.directory / file)) << "made before there was an event";
     AppendMarks(log, 4);
     log.Close("recovered");
@@ -106,21 +107,21 @@ TEST_F(SessionLogTest, AdoptedSessionKeepsItsEarlierFile) {
 }
 
 TEST_F(SessionLogTest, DiscardedSessionIsGone) {
-  SessionLog log = std::move(SessionLog::Create(scratch() / "sessions", {}, reserve_)).value();
+  SessionLog log = std::move(SessionLog::Create(scratch() / "sessions", {}, around_.context)).value();
   log.Discard();
   EXPECT_FALSE(std::filesystem::exists(log.directory()));
 }
 
 TEST_F(SessionLogTest, ReserveIsHeldAndGivenUp) {
-  reserve_.Hold();
+  around_.reserve.Hold();
   EXPECT_EQ(std::filesystem::file_size(scratch() / "reserve"), 1U << 20);
-  reserve_.Release();
+  around_.reserve.Release();
   EXPECT_FALSE(std::filesystem::exists(scratch() / "reserve"));
   DiskReserve impossible(scratch() / "no" / "reserve");
   impossible.Hold();
   impossible.Release();
   const FileSizeLimit full(4096);
-  reserve_.Hold();
+  around_.reserve.Hold();
   EXPECT_FALSE(std::filesystem::exists(scratch() / "reserve")) << "half a reserve";
 }
 
