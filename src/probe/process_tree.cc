@@ -105,20 +105,25 @@ bool ProcessTree::CarriesToken(const ProcessEntry& process) {
       !MayBeAsked(process)) {
     return false;
   }
-  const Identity identity{process.pid, process.start_time_ticks};
-  if (asked_.contains(identity)) return false;
-  if (EnvironmentHas(proc_root_, process.pid, "SMELTR_SCOPE_TOKEN=" + recorded_.token)) return true;
-  asked_.insert(identity);
+  constexpr uint8_t kMoreTimes = 3;
+  const auto [asked, first] = asked_.try_emplace({process.pid, process.start_time_ticks}, kMoreTimes);
+  if (!first && asked->second == 0) return false;
+  const auto answer = AskEnvironment(proc_root_, process.pid, "SMELTR_SCOPE_TOKEN=" + recorded_.token);
+  if (answer == EnvironmentAnswer::kHas) {
+    asked_.erase(asked);
+    return true;
+  }
+  asked->second = answer == EnvironmentAnswer::kEmpty ? static_cast<uint8_t>(asked->second - 1) : uint8_t{0};
   return false;
 }
 
 void ProcessTree::ForgetEnded(const std::vector<ProcessEntry>& processes) {
   constexpr size_t kSpare = 64;
   if (asked_.size() <= processes.size() + kSpare) return;
-  std::set<Identity> alive;
+  std::map<Identity, uint8_t> alive;
   for (const ProcessEntry& process : processes) {
-    const Identity identity{process.pid, process.start_time_ticks};
-    if (asked_.contains(identity)) alive.insert(identity);
+    const auto known = asked_.find({process.pid, process.start_time_ticks});
+    if (known != asked_.end()) alive.insert(*known);
   }
   asked_ = std::move(alive);
 }

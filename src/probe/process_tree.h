@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,9 +34,13 @@ inline bool IsDead(const ProcessEntry& process) {
 // `proc_root` is for tests; systems without /proc ignore it.
 std::vector<ProcessEntry> ListProcesses(const std::string& proc_root = "/proc");
 
-// Whether the environment that the process was started with has `entry`, a whole "NAME=value". False also
-// when it may not be read.
-bool EnvironmentHas(const std::string& proc_root, uint32_t pid, std::string_view entry);
+enum class EnvironmentAnswer : uint8_t {
+  kHas,
+  kHasNot,  // Or it may not be read.
+  kEmpty,   // A kernel thread has none, and for a moment nobody who is executing a program.
+};
+// Whether the environment that the process was started with has `entry`, a whole "NAME=value".
+EnvironmentAnswer AskEnvironment(const std::string& proc_root, uint32_t pid, std::string_view entry);
 
 class ProcessTree {
  public:
@@ -65,8 +69,9 @@ class ProcessTree {
   Recorded recorded_;
   std::string proc_root_;
   std::vector<Member> members_;
-  // Who was asked for the token already, and found without. About as many as there are processes.
-  std::set<Identity> asked_;
+  // Who was asked for the token already and found without, with how often more to ask those whose
+  // environment was empty. About as many as there are processes.
+  std::map<Identity, uint8_t> asked_;
 };
 
 }  // namespace smeltr::probe

@@ -76,19 +76,21 @@ std::vector<ProcessEntry> ListProcesses(const std::string& proc_root) {
   return processes;
 }
 
-bool EnvironmentHas(const std::string& proc_root, uint32_t pid, std::string_view entry) {
+EnvironmentAnswer AskEnvironment(const std::string& proc_root, uint32_t pid, std::string_view entry) {
   const Fd fd(::open((proc_root + "/" + std::to_string(pid) + "/environ").c_str(),
                      O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return false;
+  if (!fd.valid()) return EnvironmentAnswer::kHasNot;
   EntrySearch search(entry);
   std::array<char, 4096> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): read into.
-  for (size_t total = 0; total < kMaxEnvironmentBytes;) {
+  size_t total = 0;
+  while (total < kMaxEnvironmentBytes) {
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got <= 0) return false;
-    if (search.Feed({buffer.data(), static_cast<size_t>(got)})) return true;
+    if (got < 0) return EnvironmentAnswer::kHasNot;
+    if (got == 0) break;
+    if (search.Feed({buffer.data(), static_cast<size_t>(got)})) return EnvironmentAnswer::kHas;
     total += static_cast<size_t>(got);
   }
-  return false;
+  return total == 0 ? EnvironmentAnswer::kEmpty : EnvironmentAnswer::kHasNot;
 }
 
 }  // namespace smeltr::probe
