@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "session/segmented_writer.h"
 #include "util/format.h"
 #include "util/process.h"
 
@@ -33,18 +34,21 @@ SessionState StateOf(const session::StoredSession& stored) {
   const session::Metadata& metadata = stored.metadata;
   if (metadata.end_reason == "recovered") return SessionState::kRecovered;
   if (!metadata.end_reason.empty() || !metadata.ended_rfc3339.empty()) return SessionState::kEnded;
-  const bool live = ProcessRuns(metadata) || ChangedRecently(stored.directory / session::kEventsFile);
+  const std::vector<uint32_t> segments = session::ListSegments(stored.directory);
+  const std::string newest = session::SegmentName(segments.empty() ? 0 : segments.back());
+  const bool live = ProcessRuns(metadata) || ChangedRecently(stored.directory / newest);
   return live ? SessionState::kLive : SessionState::kCutOff;
 }
 
 // What an ended session once held and its files no longer do. The metadata counts what was appended, what the
-// disk then refused included.
+// disk then refused and what was deleted for --max-size included.
 void NoteMissing(OpenedSession& opened) {
   const session::Metadata& metadata = opened.stored.metadata;
   if (opened.state == SessionState::kLive || metadata.event_counts.empty() || opened.readers.empty()) return;
   uint64_t appended = 0;
   for (const auto& [kind, count] : metadata.event_counts) appended += count;
-  const uint64_t written = appended - std::min(appended, metadata.storage_lost_count);
+  const uint64_t gone = metadata.storage_lost_count + metadata.trimmed_event_count;
+  const uint64_t written = appended - std::min(appended, gone);
   const uint64_t found = opened.event_count();
   if (found < written) {
     opened.problems.push_back(fmt::format("{} of {} events are missing: {} was cut or damaged afterwards",
@@ -138,17 +142,18 @@ OpenedSession OpenSession(session::StoredSession stored) {
   OpenedSession opened;
   opened.state = StateOf(stored);
   opened.stored = std::move(stored);
-  std::filesystem::path file = opened.stored.directory / session::kEventsFile;
-  for (int number = 1;; ++number) {
-    auto reader = session::Reader::Open(file);
+  std::vector<uint32_t> segments = session::ListSegments(opened.stored.directory);
+  // The first belongs to every session: without it, that is told.
+  if (segments.empty() || segments.front() != 0) segments.insert(segments.begin(), 0);
+  for (const uint32_t number : segments) {
+    const std::string name = session::SegmentName(number);
+    auto reader = session::Reader::Open(opened.stored.directory / name);
     if (reader.has_value()) {
       opened.readers.push_back(std::move(*reader));
-    } else if (number == 1 || reader.error().code() != ErrorCode::kNotFound) {
-      opened.problems.push_back(fmt::format("{}: {}", file.filename().native(), reader.error().text()));
+    } else if (number == 0 || reader.error().code() != ErrorCode::kNotFound) {
+      // One that was there a moment ago was deleted by its daemon.
+      opened.problems.push_back(fmt::format("{}: {}", name, reader.error().text()));
     }
-    file = opened.stored.directory / fmt::format("events-{}.smlt", number);
-    std::error_code error;
-    if (!std::filesystem::exists(file, error)) break;
   }
   NoteMissing(opened);
   return opened;
@@ -175,7 +180,16 @@ LostCounts LostEvents(const OpenedSession& session, const analysis::CaptureLoss&
   uint64_t in_metadata = 0;
   for (const auto& [kind, count] : session.stored.metadata.dropped_counts) in_metadata += count;
   return {std::max(in_metadata, loss.dropped_count),
-          std::max(session.stored.metadata.storage_lost_count, loss.storage_lost_count)};
+          std::max(session.stored.metadata.storage_lost_count, loss.storage_lost_count),
+          session.stored.metadata.trimmed_event_count};
+}
+
+std::string TrimmedText(const OpenedSession& session) {
+  const session::Metadata& metadata = session.stored.metadata;
+  if (metadata.trimmed_event_count == 0 && metadata.trimmed_files == 0) return {};
+  return fmt::format("{} of the middle were deleted to keep the session below {} (--max-size)",
+                     FormatCounted(metadata.trimmed_event_count, "event"),
+                     metadata.max_size_bytes != 0 ? FormatBytes(metadata.max_size_bytes) : "its limit");
 }
 
 std::string ExitText(const session::Metadata& metadata) {

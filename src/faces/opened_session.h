@@ -26,8 +26,9 @@ std::string_view Name(SessionState state);
 struct OpenedSession {
   session::StoredSession stored;
   SessionState state = SessionState::kEnded;
-  std::vector<session::Reader> readers;  // One a file: events.smlt, events-1.smlt ...
-  std::vector<std::string> problems;     // Files that could not be opened, in words.
+  // One a file: events.smlt, events-1.smlt ... Numbers are missing where files were deleted for --max-size.
+  std::vector<session::Reader> readers;
+  std::vector<std::string> problems;  // Files that could not be opened, in words.
 
   uint64_t event_count() const;
   uint64_t file_bytes() const;
@@ -54,8 +55,13 @@ Result<OpenedSession> ChooseSession(const std::filesystem::path& sessions_direct
 struct LostCounts {
   uint64_t dropped = 0;  // Rings and sidecars were full.
   uint64_t storage = 0;  // The disk would not take them.
+  uint64_t trimmed = 0;  // Deleted from the middle to stay below --max-size.
 };
 LostCounts LostEvents(const OpenedSession& session, const analysis::CaptureLoss& loss);
+
+// "12,000 events of the middle were deleted to keep the session below 1 GiB (--max-size)"; empty without
+// such.
+std::string TrimmedText(const OpenedSession& session);
 
 // How the recorded program ended: "exit 0", "SIGSEGV (core dumped)", "" while unknown.
 std::string ExitText(const session::Metadata& metadata);

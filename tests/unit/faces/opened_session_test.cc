@@ -55,6 +55,31 @@ TEST_F(OpenedSessionTest, ContinuationFilesAreOneSession) {
   EXPECT_EQ(opened.counts()[0].count, 2U);
 }
 
+TEST_F(OpenedSessionTest, FilesDeletedFromTheMiddleAreNoDamage) {
+  session::Metadata metadata;
+  metadata.end_reason = "exit";
+  metadata.event_counts = {{"Mark", 10}};
+  metadata.max_size_bytes = 1U << 20;
+  metadata.trimmed_event_count = 7;
+  metadata.trimmed_files = 2;
+  const session::StoredSession stored = Create(metadata);
+  Write(stored.directory / "events.smlt", 100);
+  Write(stored.directory / "events-7.smlt", 700);
+  Write(stored.directory / "events-10.smlt", 900);
+  const OpenedSession opened = OpenSession(stored);
+  EXPECT_EQ(opened.readers.size(), 3U);
+  EXPECT_EQ(opened.readers.back().summary().max_ts_ns, 900U);
+  EXPECT_TRUE(opened.problems.empty()) << opened.problems.front();
+  EXPECT_EQ(LostEvents(opened, {}).trimmed, 7U);
+  EXPECT_EQ(TrimmedText(opened),
+            "7 events of the middle were deleted to keep the session below 1.0 MiB (--max-size)");
+  // What is missing beyond that is.
+  std::filesystem::remove(stored.directory / "events-7.smlt");
+  EXPECT_EQ(OpenSession(stored).problems.size(), 1U);
+  std::filesystem::remove(stored.directory / "events.smlt");
+  EXPECT_EQ(OpenSession(stored).problems.size(), 2U) << "the first file is always there";
+}
+
 TEST_F(OpenedSessionTest, MissingEventsAreAProblemNotAFailure) {
   const OpenedSession opened = OpenSession(Create({}));
   EXPECT_TRUE(opened.readers.empty());

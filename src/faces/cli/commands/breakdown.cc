@@ -223,6 +223,9 @@ class Report {
           "`smeltr sessions show` tells what was seen.");
     }
     for (const analysis::Notice& notice : breakdown_.notices) notes.push_back(notice.text);
+    if (std::string trimmed = TrimmedText(session_); !trimmed.empty()) {
+      notes.push_back(std::move(trimmed) + ": times and shares are of the rest.");
+    }
     const session::Damage damage = session_.damage();
     if (damage.any()) {
       notes.emplace_back("Part of the session could not be read; `smeltr sessions show` tells how much.");
