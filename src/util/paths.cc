@@ -23,6 +23,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"SMELTR_HOME", "all", "root of everything smeltr keeps (default ~/.smeltr)"},
     {"SMELTR_SOCKET", "record, smeltrd", "socket of the daemon (default $SMELTR_HOME/run/smeltr.sock)"},
     {"SMELTR_LOG", "smeltrd", "lowest level to log: debug, info, warn, error, off"},
+    {"SMELTR_FOOTPRINT_PERIOD_MS", "smeltrd",
+     "ms between looks at a recorded process's memory (default 2000)"},
     {"SMELTR_SESSION_NAME", "record", "name of the session when --name is not given"},
     {"SMELTR_RING_DIR", "recorded program", "set by record: where its ring goes"},
     {"SMELTR_SCOPE_TOKEN", "recorded program", "set by record: which recording it belongs to"},
@@ -34,7 +36,8 @@ constexpr EnvironmentVariable kVariables[] = {
     {"SMELTR_HOOK_NO_OPS", "recorded program", "1 = no per-op capture, command buffers only"},
     {"SMELTR_HOOK_DISPATCH_BOUNDARY", "recorded program", "1 = a timestamp after every op (costly)"},
     {"SMELTR_TEST_CRASH", "smeltrd", "for tests: segv, abort or throw, a colon, after how many ms"},
-    {"SMELTR_DIAGNOSTIC_REPORTS_DIR", "smeltrd", "where .ips crash reports appear, instead of macOS's folders"},
+    {"SMELTR_DIAGNOSTIC_REPORTS_DIR", "smeltrd",
+     "where .ips crash reports appear, instead of macOS's folders"},
     {"SMELTR_BIN_DIR", "tests", "where the programs under test are"},
 };
 
