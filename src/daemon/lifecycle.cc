@@ -23,6 +23,7 @@
 #include "daemon/crash_guard.h"
 #include "daemon/crash_reports.h"
 #include "daemon/desk.h"
+#include "daemon/notify.h"
 #include "daemon/probes.h"
 #include "daemon/recordings.h"
 #include "daemon/server.h"
@@ -130,6 +131,7 @@ class Daemon {
   }
 
   void TellReady() {
+    NotifyServiceManager("READY=1");
     if (options_.ready_fd < 0) return;
     const char ready = 1;
     // Whoever started us may be gone; that is no reason not to run.
@@ -240,6 +242,7 @@ class Daemon {
     if (stopping_) return;
     server_.StopAccepting();
     TakeFromProbes();
+    NotifyServiceManager("STOPPING=1");
     stopping_ = true;
     stop_reason_ = std::move(reason);
     for (asio::steady_timer* timer : {&tick_, &housekeeping_, &idle_, &test_crash_}) timer->cancel();

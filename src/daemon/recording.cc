@@ -19,6 +19,8 @@ constexpr uint64_t kEventsPerStep = 20'000;
 constexpr uint64_t kCheckPeriodNs = 100'000'000;
 // Processes that die together with the recorded one get this long before it counts as outlived.
 constexpr uint64_t kSettleNs = 200'000'000;
+// Looking at all processes of a machine takes milliseconds.
+constexpr uint64_t kLookAgainNs = 20'000'000;
 // For the kernel log and crash reporters to tell of a death, before the session is closed.
 constexpr uint64_t kLateReportsNs = 2 * kNsPerSecond;
 constexpr size_t kCommandBytes = 200;
@@ -202,7 +204,8 @@ void Recording::CheckDeaths(uint64_t now_ns) {
   const uint64_t waited_ns = now_ns - finish_asked_ns_;
   if (leftovers && waited_ns < kFinishLimitNs) return;
   if (LiveCount() != 0 && waited_ns < kSettleNs) {
-    members_current_ = false;
+    members_current_ = now_ns < next_look_ns_;
+    if (!members_current_) next_look_ns_ = now_ns + kLookAgainNs;
     return;
   }
   // With nothing left Close() answers, when the session is complete on disk.

@@ -103,6 +103,7 @@ class Recording {
   bool root_ended_ = false;
   uint64_t finish_asked_ns_ = 0;
   uint64_t next_check_ns_ = 0;
+  uint64_t next_look_ns_ = 0;
   uint64_t orphan_until_ns_ = 0;  // Not ended for want of a client before that.
   uint64_t linger_until_ns_ = 0;  // Late reports of its death may come until then.
   FinishReply finish_reply_;

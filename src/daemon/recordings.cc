@@ -15,7 +15,6 @@ namespace {
 constexpr size_t kMaxOpenRecordings = 256;
 // Looking at all processes of a machine takes milliseconds.
 constexpr uint64_t kScanPeriodNs = kNsPerSecond;
-constexpr uint64_t kUrgentScanPeriodNs = 20'000'000;
 
 session::Metadata MakeMetadata(const ipc::Reserve& request, std::string name) {
   session::Metadata metadata;
@@ -230,8 +229,7 @@ void Recordings::ScanIfDue(uint64_t now_ns) {
     any |= entry.recording.attached();
     urgent |= entry.recording.wants_members();
   }
-  const uint64_t since_ns = now_ns - scanned_ns_;
-  if (!any || since_ns < (urgent ? kUrgentScanPeriodNs : kScanPeriodNs)) return;
+  if (!any || (!urgent && now_ns - scanned_ns_ < kScanPeriodNs)) return;
   scanned_ns_ = now_ns;
   const std::vector<probe::ProcessEntry> processes = list_processes_();
   for (auto& [id, entry] : open_) entry.recording.UpdateMembers(processes);

@@ -103,7 +103,10 @@ class ProbesTest : public testing::Test {
     return false;
   }
   bool WaitForSeen(const std::string& text) {
-    return WaitFor([&] { return std::ranges::find(Collect(), text) != seen_.end(); });
+    return WaitFor([&] {
+      Collect();
+      return CountSeen(text) > 0;
+    });
   }
   long CountSeen(const std::string& text) { return std::ranges::count(seen_, text); }
 

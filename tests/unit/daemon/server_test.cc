@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "daemon/lifecycle.h"
 #include "daemon/ambient.h"
 #include "daemon/desk.h"
+#include "daemon/lifecycle.h"
 #include "daemon/recordings.h"
 #include "fake/scratch.h"
 #include "ipc/client.h"
