@@ -42,7 +42,7 @@ class Dump:
 
     def read(self) -> None:
         assert self.process.stdout is not None
-        while block := self.process.stdout.read():
+        while not self.process.stdout.closed and (block := self.process.stdout.read()):
             *lines, self.rest = (self.rest + block).split(b"\n")
             self.lines += [json.loads(line) for line in lines]
 
