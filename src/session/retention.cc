@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "session/identity.h"
+#include "session/open_lock.h"
 #include "util/file.h"
 #include "util/format.h"
 
@@ -57,8 +58,8 @@ bool ChangedRecently(const fs::path& directory) {
   return false;
 }
 
-bool IsOpen(const StoredSession& session, const std::set<std::string>& open_session_ids) {
-  if (open_session_ids.contains(session.metadata.session_id)) return true;
+bool LooksOpen(const StoredSession& session, const std::set<std::string>& open_session_ids) {
+  if (IsOpen(session.directory) || open_session_ids.contains(session.metadata.session_id)) return true;
   return session.metadata.ended_rfc3339.empty() && ChangedRecently(session.directory);
 }
 
@@ -194,7 +195,7 @@ Result<std::vector<KeptSession>> SurveySessions(const fs::path& sessions_directo
     KeptSession session;
     session.bytes = DirectoryBytes(one.directory);
     session.pinned = IsPinned(one.directory);
-    session.open = IsOpen(one, open_session_ids);
+    session.open = LooksOpen(one, open_session_ids);
     const Metadata& metadata = one.metadata;
     session.crashed = metadata.kind == SessionKind::kPostMortem || sources.contains(metadata.session_id) ||
                       (metadata.term_signal && IsCrashSignal(*metadata.term_signal));

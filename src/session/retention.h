@@ -32,8 +32,9 @@ Result<void> SetPinned(const std::filesystem::path& directory, bool pinned);
 // Disk blocks of the files in it, links not followed.
 uint64_t DirectoryBytes(const std::filesystem::path& directory);
 
-// All sessions, newest first. Open are those of `open_session_ids`, and those without an end that were
-// written to within the last minutes, whoever does that.
+// All sessions, newest first. Open are those that somebody holds open (open_lock.h), those of
+// `open_session_ids`, and those without an end that were written to within the last minutes: their daemon has
+// died, and the next one will want them.
 Result<std::vector<KeptSession>> SurveySessions(const std::filesystem::path& sessions_directory,
                                                 const std::set<std::string>& open_session_ids);
 
