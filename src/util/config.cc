@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <functional>
 #include <span>
 
 #include "util/file.h"
 #include "util/format.h"
+#include "util/toml.h"
 
 namespace smeltr {
 namespace {

@@ -92,6 +92,13 @@ TEST(Config, WrongValuesNameTheirLine) {
   EXPECT_TRUE(ErrorOf("[retention\nmax_total = 1\n").starts_with("c.toml:1: "));
 }
 
+// toml++ asserts what it should report, unless told not to.
+TEST(Config, DamagedHeadersAreErrorsInEveryBuild) {
+  for (const std::string_view text : {"[$]", "[\x01retention]", "[[=]]", "[ .a]"}) {
+    EXPECT_TRUE(ErrorOf(text).starts_with("c.toml:1: ")) << text << ": " << ErrorOf(text);
+  }
+}
+
 class ConfigFileTest : public fake::ScratchTest {};
 
 TEST_F(ConfigFileTest, MissingIsEmptyUnreadableIsAnError) {
