@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <utility>
 
 #include "base/clock.h"
@@ -16,7 +19,6 @@
 namespace smeltr::launch {
 namespace {
 
-// So many interrupts within this time are a user who wants out, not one who works with Ctrl-C.
 constexpr size_t kInterruptsToDetach = 3;
 constexpr uint64_t kDetachWindowNs = 2 * kNsPerSecond;
 
@@ -64,25 +66,18 @@ ExitStatus MakeExitStatus(int status, const rusage& usage) {
   return result;
 }
 
-class InterruptCounter {
- public:
-  // True when this one, at `now_ns`, completes the series.
-  bool Add(uint64_t now_ns) {
-    std::erase_if(times_, [&](uint64_t time_ns) { return now_ns - time_ns > kDetachWindowNs; });
-    times_.push_back(now_ns);
-    return times_.size() >= kInterruptsToDetach;
-  }
-
- private:
-  std::vector<uint64_t> times_;
-};
-
 bool IsPending(int signal) {
   sigset_t pending;
   return ::sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
 }
 
 }  // namespace
+
+bool InterruptCounter::Add(uint64_t now_ns) {
+  std::erase_if(times_, [&](uint64_t time_ns) { return now_ns - time_ns > kDetachWindowNs; });
+  times_.push_back(now_ns);
+  return times_.size() >= kInterruptsToDetach;
+}
 
 int ShellStatus(const ExitStatus& status) {
   if (status.term_signal.has_value()) return 128 + *status.term_signal;
@@ -167,32 +162,46 @@ Result<void> Child::Release() {
   return std::unexpected(SystemError("run", "the program", reason));
 }
 
-ExitStatus Child::Wait(const SignalGuard& signals) {
+ExitStatus Child::Wait(const SignalGuard& signals, Companion* companion) {
   InterruptCounter interrupts;
+  const Fd incoming(::signalfd(-1, &signals.watched(), SFD_CLOEXEC | SFD_NONBLOCK));
   while (true) {
     if (const auto status = Reap()) return *status;
-    siginfo_t info{};
-    const int signal = ::sigwaitinfo(&signals.watched(), &info);
-    const bool from_process = info.si_code <= 0;  // SI_USER, SI_QUEUE, SI_TKILL; the kernel's are positive.
-    switch (signal) {
-      case SIGINT:
-        if (interrupts.Add(MonotonicNowNs())) return {};
-        [[fallthrough]];
-      case SIGQUIT:
-      case SIGTSTP:
-        if (from_process) ::kill(pid_, signal);
-        break;
-      case SIGTERM:
-      case SIGHUP:
-      case SIGUSR1:
-      case SIGUSR2:
-      case SIGCONT:
-        ::kill(pid_, signal);
-        break;
-      default:  // SIGCHLD, or interrupted: look at the child.
-        break;
+    std::array<pollfd, 2> waiting{pollfd{incoming.get(), POLLIN, 0}, pollfd{-1, POLLIN, 0}};
+    if (companion != nullptr) waiting[1].fd = companion->fd();
+    const int ready =
+        ::poll(waiting.data(), waiting.size(), companion == nullptr ? -1 : companion->timeout_ms());
+    if (ready < 0) continue;
+    signalfd_siginfo info{};
+    while (::read(incoming.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+      // SI_USER, SI_QUEUE, SI_TKILL; the kernel's are positive.
+      const bool from_process = info.ssi_code <= 0;
+      if (Forward(static_cast<int>(info.ssi_signo), from_process, interrupts)) return {};
     }
+    if (companion != nullptr && (ready == 0 || waiting[1].revents != 0)) companion->Attend();
   }
+}
+
+bool Child::Forward(int signal, bool from_process, InterruptCounter& interrupts) const {
+  switch (signal) {
+    case SIGINT:
+      if (interrupts.Add(MonotonicNowNs())) return true;
+      [[fallthrough]];
+    case SIGQUIT:
+    case SIGTSTP:
+      if (from_process) ::kill(pid_, signal);
+      break;
+    case SIGTERM:
+    case SIGHUP:
+    case SIGUSR1:
+    case SIGUSR2:
+    case SIGCONT:
+      ::kill(pid_, signal);
+      break;
+    default:  // SIGCHLD: look at the child.
+      break;
+  }
+  return false;
 }
 
 std::optional<ExitStatus> Child::Reap() {

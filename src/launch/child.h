@@ -30,6 +30,16 @@ struct ExitStatus {
   uint64_t system_cpu_ns = 0;
 };
 
+// So many interrupts in so short a time are a user who wants out, not one who works with Ctrl-C.
+class InterruptCounter {
+ public:
+  // True when this one, at `now_ns`, completes the series.
+  bool Add(uint64_t now_ns);
+
+ private:
+  std::vector<uint64_t> times_;
+};
+
 // What a shell would return: 128 + signal for a death by signal.
 int ShellStatus(const ExitStatus& status);
 
@@ -55,6 +65,15 @@ class SignalGuard {
   struct sigaction previous_pipe_action_{};
 };
 
+// What else wants attention while the child runs.
+class Companion {
+ public:
+  virtual ~Companion() = default;
+  virtual int fd() const = 0;          // Attend() when readable or closed; -1: none.
+  virtual int timeout_ms() const = 0;  // Attend() after so long; -1: never.
+  virtual void Attend() = 0;           // The child's signals wait meanwhile: be short.
+};
+
 class Child {
  public:
   // Blocks the watched signals and forks. The new process waits for Release() and has executed nothing of the
@@ -73,10 +92,12 @@ class Child {
   // Waits for the end and passes signals on: TERM, HUP, USR1, USR2 always, INT and QUIT only when a
   // process sent them (those of the terminal reach the child by themselves); stops when the child is
   // stopped. The third INT within two seconds leaves it running and returns.
-  ExitStatus Wait(const SignalGuard& signals);
+  ExitStatus Wait(const SignalGuard& signals, Companion* companion = nullptr);
 
  private:
   explicit Child(pid_t pid) : pid_(pid) {}
+  // Passes one on; true when it says to leave the child alone.
+  bool Forward(int signal, bool from_process, InterruptCounter& interrupts) const;
   std::optional<ExitStatus> Reap();
   void StopWithChild();
 

@@ -18,11 +18,13 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "launch/inject.h"
+#include "launch/service.h"
 #include "util/file.h"
 
 namespace smeltr::launch {
 namespace {
 
+constexpr std::string_view kIdleExitOption = "--idle-exit-seconds";
 constexpr off_t kLogLimitBytes = 4 << 20;
 constexpr uint64_t kFirstPauseNs = 5'000'000;
 constexpr uint64_t kLongestPauseNs = 500'000'000;
@@ -49,7 +51,8 @@ Result<Fd> MoveUp(Fd fd, const std::filesystem::path& path) {
   return moved;
 }
 
-Result<StartPlan> PlanStart(const Paths& paths, const std::filesystem::path& daemon_program) {
+Result<StartPlan> PlanStart(const Paths& paths, const std::filesystem::path& daemon_program,
+                            const StartOptions& options) {
   if (::access(daemon_program.c_str(), X_OK) != 0) {
     return std::unexpected(SystemError("start", daemon_program, errno));
   }
@@ -60,9 +63,17 @@ Result<StartPlan> PlanStart(const Paths& paths, const std::filesystem::path& dae
   }
   StartPlan plan;
   plan.program = daemon_program.native();
-  plan.argv = {plan.program, "--idle-exit-seconds", std::to_string(kIdleExitSeconds), "--ready-fd",
-               std::to_string(kReadyFd)};
+  plan.argv = {plan.program, "--ready-fd", std::to_string(kReadyFd)};
+  if (options.idle_exit_seconds != 0) {
+    plan.argv.emplace_back(kIdleExitOption);
+    plan.argv.push_back(std::to_string(options.idle_exit_seconds));
+  }
   plan.environment = UnrecordedEnvironment(InheritedEnvironment());
+  // Of the service that runs us, if one does: the daemon is not that service.
+  for (const std::string_view name :
+       {"NOTIFY_SOCKET=", "INVOCATION_ID=", "JOURNAL_STREAM=", "XPC_SERVICE_NAME="}) {
+    std::erase_if(plan.environment, [&](const auto& entry) { return entry.starts_with(name); });
+  }
   for (const auto& [name, value] :
        {std::pair("SMELTR_HOME", paths.home), std::pair("SMELTR_SOCKET", paths.socket)}) {
     std::erase_if(plan.environment,
@@ -140,11 +151,16 @@ std::filesystem::path SiblingDaemon() {
 }
 
 Result<ipc::Client> ConnectOrStart(const Paths& paths, const std::filesystem::path& daemon_program,
-                                   std::string_view role) {
+                                   std::string_view role, const StartOptions& options) {
   auto client = ipc::Client::Connect(paths.socket, role);
   if (client.has_value() || !NobodyThere(client.error())) return client;
-  const uint64_t deadline_ns = MonotonicNowNs() + uint64_t{kStartLimitMs} * 1'000'000;
-  SMELTR_ASSIGN_OR_RETURN(const StartPlan plan, PlanStart(paths, daemon_program));
+  const uint64_t deadline_ns = MonotonicNowNs() + static_cast<uint64_t>(options.limit_ms) * 1'000'000;
+  // Its manager would otherwise start a second one, in vain.
+  if (IsInstalledFor(paths.home) && StartService().has_value()) {
+    client = ipc::Client::Connect(paths.socket, role);
+    if (client.has_value()) return client;
+  }
+  SMELTR_ASSIGN_OR_RETURN(const StartPlan plan, PlanStart(paths, daemon_program, options));
   for (uint64_t pause_ns = kFirstPauseNs; MonotonicNowNs() < deadline_ns;
        pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
     SMELTR_ASSIGN_OR_RETURN(const Fd ready, StartDaemon(plan));
@@ -156,7 +172,12 @@ Result<ipc::Client> ConnectOrStart(const Paths& paths, const std::filesystem::pa
     ::nanosleep(&pause, nullptr);
   }
   return Fail(ErrorCode::kUnavailable, fmt::format("smeltrd did not start within {} s: see {}",
-                                                   kStartLimitMs / 1000, paths.log.native()));
+                                                   options.limit_ms / 1000, paths.log.native()));
+}
+
+bool EndsWhenIdle(pid_t daemon_pid) {
+  const auto command = ReadFile(fmt::format("/proc/{}/cmdline", daemon_pid));
+  return command.has_value() && command->find(kIdleExitOption) != std::string::npos;
 }
 
 }  // namespace smeltr::launch

@@ -1,6 +1,8 @@
 // A connection to the daemon of this home, started if none runs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string_view>
 
@@ -15,11 +17,19 @@ namespace smeltr::launch {
 inline constexpr int kStartLimitMs = 10'000;
 inline constexpr int kIdleExitSeconds = 60;
 
+struct StartOptions {
+  int idle_exit_seconds = kIdleExitSeconds;  // 0: it stays until told to end.
+  int limit_ms = kStartLimitMs;
+};
+
 // Connects; if nobody answers, starts `daemon_program` (detached from the terminal and from this process,
 // output to paths.log, ending by itself when idle) and connects when it is ready. Any number of processes
-// may do this at once: one daemon wins, all connect to it. Bounded by kStartLimitMs.
+// may do this at once: one daemon wins, all connect to it.
 Result<ipc::Client> ConnectOrStart(const Paths& paths, const std::filesystem::path& daemon_program,
-                                   std::string_view role);
+                                   std::string_view role, const StartOptions& options = {});
+
+// Whether the daemon with this pid was started by ConnectOrStart to end when idle.
+bool EndsWhenIdle(pid_t daemon_pid);
 
 // smeltrd beside the running program.
 std::filesystem::path SiblingDaemon();

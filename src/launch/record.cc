@@ -12,6 +12,7 @@
 #include "launch/child.h"
 #include "launch/daemon_start.h"
 #include "launch/inject.h"
+#include "launch/keeper.h"
 #include "launch/target.h"
 #include "util/file.h"
 #include "util/format.h"
@@ -56,8 +57,7 @@ std::vector<std::string> KeptArguments(const std::vector<std::string>& argv) {
 
 // What exists of a recording before the program does.
 struct Recording {
-  Paths paths;
-  ipc::Client client;
+  Keeper keeper;
   ipc::Reserved session;
   Injection injection;
 };
@@ -80,10 +80,13 @@ Result<Recording> Prepare(const RecordOptions& options) {
   reserve.argv = KeptArguments(options.argv);
   std::error_code error;
   reserve.cwd = std::filesystem::current_path(error).native();
+  reserve.max_size_bytes = options.max_size_bytes;
+  reserve.footprint_period_ms = options.footprint_period_ms;
   SMELTR_ASSIGN_OR_RETURN(ipc::Reserved session, client.Call(reserve));
   Injection injection{paths.home,    paths.socket,    session.ring_directory,
                       reserve.token, std::move(hook), options.gpu_hook};
-  return Recording{paths, std::move(client), std::move(session), std::move(injection)};
+  return Recording{Keeper(paths, options.daemon_program, session.session_id, std::move(client)),
+                   std::move(session), std::move(injection)};
 }
 
 ipc::Attach MakeAttach(const RecordOptions& options, const Recording& recording, const HookVerdict& verdict) {
@@ -153,7 +156,7 @@ Result<void> Attach(const RecordOptions& options, Recording& recording, const Ho
   attach.pid = static_cast<uint32_t>(pid);
   SMELTR_ASSIGN_OR_RETURN(const ProcessFacts facts, ReadProcessFacts(pid));
   attach.start_time_ticks = facts.start_time_ticks;
-  return recording.client.Call(attach);
+  return recording.keeper.Attach(attach);
 }
 
 void Finish(const RecordOptions& options, Recording& recording, const ExitStatus& status) {
@@ -162,14 +165,7 @@ void Finish(const RecordOptions& options, Recording& recording, const ExitStatus
                     recording.session.short_id));
     return;
   }
-  const ipc::Finish finish = MakeFinish(recording, status);
-  auto finished = recording.client.Call(finish);
-  if (!finished.has_value() && finished.error().code() == ErrorCode::kUnavailable) {
-    // The daemon died meanwhile. Its successor takes the session over with all that is still in the rings.
-    Say(fmt::format("warning: {}; trying again", finished.error().text()));
-    auto client = ConnectOrStart(recording.paths, options.daemon_program, "record");
-    finished = client.has_value() ? client->Call(finish) : std::unexpected(client.error());
-  }
+  const auto finished = recording.keeper.Finish(MakeFinish(recording, status));
   if (finished.has_value()) return ReportEnd(options, recording, *finished);
   Say(fmt::format("warning: {}: session {} may be incomplete", finished.error().text(),
                   recording.session.short_id));
@@ -197,15 +193,13 @@ int RunChild(const RecordOptions& options, const Command& command, std::optional
   }
   if (const auto released = child->Release(); !released.has_value()) {
     if (recording.has_value()) {
-      ipc::Cancel cancel;
-      cancel.session_id = recording->session.session_id;
-      if (const auto canceled = recording->client.Call(cancel); !canceled.has_value()) {
+      if (const auto canceled = recording->keeper.Cancel(); !canceled.has_value()) {
         Say(fmt::format("warning: {}", canceled.error().text()));
       }
     }
     return FailedStart(released.error());
   }
-  const ExitStatus status = child->Wait(signals);
+  const ExitStatus status = child->Wait(signals, recording.has_value() ? &recording->keeper : nullptr);
   if (recording.has_value()) Finish(options, *recording, status);
   return ShellStatus(status);
 }

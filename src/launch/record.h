@@ -1,6 +1,7 @@
 // `smeltr record`: runs a program so that what it does on the GPU becomes a session.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,8 +18,10 @@ struct RecordOptions {
   std::vector<std::string> argv;  // The program and its arguments; not empty.
   std::string session_name;       // Valid or empty.
   bool gpu_hook = true;
-  bool require = false;  // Rather not run the program at all than unrecorded.
-  bool quiet = false;    // No line about what was recorded; warnings stay.
+  bool require = false;              // Rather not run the program at all than unrecorded.
+  bool quiet = false;                // No line about what was recorded; warnings stay.
+  uint64_t max_size_bytes = 0;       // Of the session, the newest events kept; 0: as the daemon is set.
+  uint64_t footprint_period_ms = 0;  // 0: as the daemon is set.
   std::filesystem::path daemon_program;
 };
 
