@@ -22,18 +22,6 @@ std::string Dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string_view KindName(session::SessionKind kind) {
-  switch (kind) {
-    case session::SessionKind::kAmbient:
-      return "ambient";
-    case session::SessionKind::kScoped:
-      return "scoped";
-    case session::SessionKind::kPostMortem:
-      return "post_mortem";
-  }
-  return "unknown";
-}
-
 template <typename T>
 Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
@@ -46,7 +34,7 @@ Json SessionFacts(const OpenedSession& session) {
   json["session_id"] = TextOrNull(metadata.session_id);
   json["short_id"] = session.stored.short_id();
   json["name"] = TextOrNull(metadata.name);
-  json["kind"] = KindName(metadata.kind);
+  json["kind"] = session::Name(metadata.kind);
   json["state"] = Name(session.state);
   json["started"] = TextOrNull(metadata.started_rfc3339);
   json["ended"] = TextOrNull(metadata.ended_rfc3339);
@@ -59,6 +47,16 @@ Json SessionFacts(const OpenedSession& session) {
   json["file_bytes"] = session.file_bytes();
   json["argv"] = metadata.argv;
   json["directory"] = session.stored.directory.string();
+  return json;
+}
+
+Json ListedFacts(const ListedSession& session) {
+  Json json = SessionFacts(session.opened);
+  json["disk_bytes"] = session.disk_bytes;
+  json["pinned"] = session.pinned;
+  json["source_session_id"] = TextOrNull(session.opened.stored.metadata.source_session_id);
+  json["post_mortem_count"] = session.post_mortems.size();
+  json["post_mortems"] = session.post_mortems;
   return json;
 }
 
@@ -228,6 +226,7 @@ std::string BreakdownJson(const OpenedSession& session, const analysis::Breakdow
   json["unscoped_pct"] = Percent(breakdown.unscoped_ns, breakdown.gpu_ns);
   json["dropped_events"] = lost.dropped;
   json["storage_lost_events"] = lost.storage;
+  json["trimmed_events"] = lost.trimmed;
   json["host_timed_pct"] = Percent(breakdown.host_timed_ns, breakdown.gpu_ns);
   json["precision"] = PrecisionJson(breakdown);
   json["command_buffers"] = CbCountsJson(breakdown.cbs);
@@ -247,10 +246,11 @@ std::string BreakdownJson(const OpenedSession& session, const analysis::Breakdow
   return Dump(json);
 }
 
-std::string SessionsJson(const std::vector<OpenedSession>& sessions) {
+std::string SessionsJson(const std::vector<ListedSession>& sessions, size_t hidden_count) {
   Json json;
   json["sessions"] = Json::array();
-  for (const OpenedSession& session : sessions) json["sessions"].push_back(SessionFacts(session));
+  for (const ListedSession& session : sessions) json["sessions"].push_back(ListedFacts(session));
+  json["hidden_count"] = hidden_count;
   return Dump(json);
 }
 
@@ -325,10 +325,11 @@ Json InFlightJson(const analysis::Overview& overview) {
 
 }  // namespace
 
-std::string SessionJson(const OpenedSession& session, const analysis::Overview& overview) {
+std::string SessionJson(const ListedSession& listed, const analysis::Overview& overview) {
+  const OpenedSession& session = listed.opened;
   const session::Metadata& metadata = session.stored.metadata;
   const LostCounts lost = LostEvents(session, overview.loss);
-  Json json = SessionFacts(session);
+  Json json = ListedFacts(listed);
   json["host"] = TextOrNull(metadata.host);
   json["cwd"] = TextOrNull(metadata.cwd);
   json["root_pid"] = metadata.root_pid;
@@ -347,6 +348,7 @@ std::string SessionJson(const OpenedSession& session, const analysis::Overview& 
   }
   json["dropped_events"] = lost.dropped;
   json["storage_lost_events"] = lost.storage;
+  json["trimmed_events"] = lost.trimmed;
   json["corrupt_frames"] = metadata.corrupt_frames;
   json["damage"] = DamageJson(session);
   json["skipped"] = SkipsJson(overview.loss.skips);

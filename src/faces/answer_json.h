@@ -8,6 +8,7 @@
 
 #include "analysis/breakdown.h"
 #include "analysis/overview.h"
+#include "faces/listed_session.h"
 #include "faces/opened_session.h"
 
 namespace smeltr::faces {
@@ -20,7 +21,8 @@ struct BreakdownView {
 
 std::string BreakdownJson(const OpenedSession& session, const analysis::Breakdown& breakdown,
                           const BreakdownView& view);
-std::string SessionsJson(const std::vector<OpenedSession>& sessions);
-std::string SessionJson(const OpenedSession& session, const analysis::Overview& overview);
+// `hidden_count` more exist, of kinds that were not asked for.
+std::string SessionsJson(const std::vector<ListedSession>& sessions, size_t hidden_count);
+std::string SessionJson(const ListedSession& session, const analysis::Overview& overview);
 
 }  // namespace smeltr::faces

@@ -23,6 +23,8 @@ class Console;
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNotRunning = 3;  // `daemon status` without a daemon.
+inline constexpr int kExitLost = 4;        // `tail` lost its daemon.
 
 class Command {
  public:
@@ -41,9 +43,15 @@ class Command {
 std::unique_ptr<Command> MakeRecord();
 std::unique_ptr<Command> MakeSessions();
 std::unique_ptr<Command> MakeBreakdown();
+std::unique_ptr<Command> MakeMark();
+std::unique_ptr<Command> MakeTail();
+std::unique_ptr<Command> MakeDump();
+std::unique_ptr<Command> MakeDaemon();
+std::unique_ptr<Command> MakeDoctor();
 
 // In the order of `smeltr --help`.
 using MakeCommand = std::unique_ptr<Command> (*)();
-inline constexpr std::array<MakeCommand, 3> kCommands{MakeRecord, MakeSessions, MakeBreakdown};
+inline constexpr std::array<MakeCommand, 8> kCommands{MakeRecord, MakeSessions, MakeBreakdown, MakeMark,
+                                                      MakeTail,   MakeDump,     MakeDaemon,    MakeDoctor};
 
 }  // namespace smeltr::faces::cli

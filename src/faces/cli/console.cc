@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <limits>
@@ -58,6 +59,22 @@ void Console::Warn(std::string_view text) {
 bool Console::Flush() {
   if (std::fflush(out_) != 0) failed_ = true;
   return !failed_;
+}
+
+Console::Delivery Console::Deliver(std::string_view text) {
+  if (!Flush()) return Delivery::kFailed;
+  while (!text.empty()) {
+    const ssize_t count = ::write(fileno(out_), text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<size_t>(count));
+    } else if (errno == EPIPE) {
+      return Delivery::kReaderLeft;
+    } else if (errno != EINTR) {
+      failed_ = true;
+      return Delivery::kFailed;
+    }
+  }
+  return Delivery::kDone;
 }
 
 }  // namespace smeltr::faces::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -32,6 +33,11 @@ class Console {
   void Warn(std::string_view text);
   // False when any of the output could not be written (closed pipe, full disk).
   bool Flush();
+
+  // For output that goes on and on: `text` is out when this returns. A reader who left is no failure: say no
+  // more then. The caller ignores SIGPIPE.
+  enum class Delivery : uint8_t { kDone, kReaderLeft, kFailed };
+  Delivery Deliver(std::string_view text);
 
  private:
   std::FILE* out_;

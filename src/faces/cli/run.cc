@@ -48,6 +48,28 @@ bool IsUnknownCommand(const std::vector<std::string>& arguments, const std::vect
                       [&](const Added& added) { return added.first->get_name() == arguments[0]; });
 }
 
+// Help as CLI11 makes it, with lines that run over wrapped: descriptions of options under themselves.
+std::string Wrapped(std::string_view help) {
+  constexpr size_t kHelpWidth = 80;
+  std::string out;
+  while (!help.empty()) {
+    std::string line(help.substr(0, help.find('\n')));
+    help.remove_prefix(std::min(line.size() + 1, help.size()));
+    const size_t text = std::min(line.find_first_not_of(' '), line.size());
+    // Where the second column starts, if there is one.
+    const size_t gap = text == 0 ? std::string::npos : line.find("  ", text);
+    const size_t indent = gap == std::string::npos ? text : line.find_first_not_of(' ', gap);
+    while (line.size() > kHelpWidth) {
+      const size_t space = line.rfind(' ', kHelpWidth);
+      if (space == std::string::npos || space <= indent) break;
+      out += line.substr(0, space) + '\n';
+      line = std::string(indent, ' ') + line.substr(space + 1);
+    }
+    out += line + '\n';
+  }
+  return out;
+}
+
 int ReportUsage(const CLI::App& app, std::string text, Console& console) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
@@ -76,6 +98,7 @@ int Run(int argc, const char* const* argv, Console& console) {
   app.set_version_flag("--version", "smeltr " SMELTR_VERSION);
   app.set_help_flag("-h,--help", "Print this help");
   app.require_subcommand(1);
+  app.get_formatter()->column_width(24);
   app.footer(
       "Examples:\n  smeltr record -- ./infer     run a program and record its GPU work\n"
       "  smeltr breakdown             where the GPU time of the newest recording went\n"
@@ -97,7 +120,7 @@ int Run(int argc, const char* const* argv, Console& console) {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    console.Print(app.help());
+    console.Print(Wrapped(app.help()));
     return console.Flush() ? kExitOk : kExitFailed;
   } catch (const CLI::CallForVersion& version) {
     console.Print(std::string(version.what()) + "\n");

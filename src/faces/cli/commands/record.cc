@@ -14,16 +14,25 @@
 #include "faces/cli/console.h"
 #include "launch/daemon_start.h"
 #include "session/store.h"
+#include "util/format.h"
 #include "util/paths.h"
 
 namespace smeltr::faces::cli {
 namespace {
+
+// A few chunks: what is dropped of a session at a time is whole files.
+constexpr uint64_t kSmallestSession = 1 << 20;
 
 class Record : public Command {
  public:
   CLI::App* AddTo(CLI::App& root) override {
     CLI::App* app = root.add_subcommand("record", "Run a program and record its GPU work as a session");
     app->add_option("--name", name_, "Name of the session")->type_name("NAME");
+    app->add_option("--max-size", max_size_, "Keep only the newest events, so much on disk, as in 500M")
+        ->type_name("SIZE");
+    app->add_option("--footprint-period", footprint_period_ms_, "Between looks at the memory of each process")
+        ->type_name("MS")
+        ->check(CLI::Range(100, 3'600'000).description(""));
     app->add_flag("--no-hook", no_hook_, "Leave the GPU alone; record scopes and marks only");
     app->add_flag("--require", require_, "Rather not run the program at all than unrecorded (exit 125)");
     app->add_flag("--quiet", quiet_, "Do not say at the end what was recorded");
@@ -41,7 +50,8 @@ class Record : public Command {
   void TakeVerbatim(std::vector<std::string>& arguments) override {
     auto first = arguments.begin();
     while (first != arguments.end() && first->starts_with("-") && *first != "--") {
-      const bool has_value = *first == "--name" && std::next(first) != arguments.end();
+      const bool takes_one = *first == "--name" || *first == "--max-size" || *first == "--footprint-period";
+      const bool has_value = takes_one && std::next(first) != arguments.end();
       first += has_value ? 2 : 1;
     }
     const auto word = first != arguments.end() && *first == "--" ? std::next(first) : first;
@@ -56,6 +66,8 @@ class Record : public Command {
 
   CLI::App* app_ = nullptr;
   std::string name_;
+  std::string max_size_;
+  uint64_t footprint_period_ms_ = 0;
   bool no_hook_ = false;
   bool require_ = false;
   bool quiet_ = false;
@@ -81,6 +93,16 @@ Result<int> Record::Run(Console& console) {
     return Fail(ErrorCode::kInvalidArgument, "record needs a command, as in: smeltr record -- ./program");
   }
   SMELTR_ASSIGN_OR_RETURN(options.session_name, SessionName(console));
+  if (app_->count("--max-size") != 0) {
+    const auto bytes = ParseBytes(max_size_);
+    if (!bytes.has_value() || *bytes < kSmallestSession) {
+      return Fail(ErrorCode::kInvalidArgument,
+                  fmt::format("--max-size: '{}' is no size of {} or more; one is 500M or 10GiB",
+                              Printable(max_size_), FormatBytes(kSmallestSession)));
+    }
+    options.max_size_bytes = *bytes;
+  }
+  options.footprint_period_ms = footprint_period_ms_;
   options.gpu_hook = !no_hook_;
   options.require = require_;
   options.quiet = quiet_;

@@ -1,0 +1,30 @@
+// A session and how it stands among the others: what it takes up, whether it is kept, its post-mortems.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "faces/opened_session.h"
+#include "session/store.h"
+
+namespace smeltr::faces {
+
+// Short ids of post-mortems, newest first, by the full id of the session that they are about.
+using PostMortemsBySource = std::map<std::string, std::vector<std::string>>;
+PostMortemsBySource FindPostMortems(const std::vector<session::StoredSession>& sessions);
+
+struct ListedSession {
+  OpenedSession opened;
+  uint64_t disk_bytes = 0;
+  bool pinned = false;
+  std::vector<std::string> post_mortems;
+};
+ListedSession List(OpenedSession opened, const PostMortemsBySource& post_mortems);
+// The same for one alone.
+Result<ListedSession> Listed(const std::filesystem::path& sessions_directory, OpenedSession opened);
+
+}  // namespace smeltr::faces
