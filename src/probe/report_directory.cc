@@ -17,7 +17,8 @@ namespace {
 
 // Directories are a stranger's: what is beyond is not looked at.
 constexpr size_t kMaxEntries = 10'000;
-// Two changes within a tick of the file system's clock look like one.
+// File systems have coarse clocks: two changes within a tick look like one, and all seem to be a bit in the
+// past.
 constexpr uint64_t kSettledNs = 2 * kNsPerSecond;
 // What was not complete after so long never will be.
 constexpr uint64_t kPatienceNs = 600 * kNsPerSecond;
@@ -66,7 +67,7 @@ void ReportDirectory::Look(int directory_fd, const char* name, uint64_t wall_now
   const Known state{ChangedUnixNs(status), static_cast<uint64_t>(status.st_size), status.st_ino};
   if (entry.state != state) {
     entry.state = state;
-    entry.done = state.changed_unix_ns < not_before_unix_ns_ || read(directory_ / name);
+    entry.done = state.changed_unix_ns + kSettledNs < not_before_unix_ns_ || read(directory_ / name);
   }
   if (!entry.done && state.changed_unix_ns + kPatienceNs > wall_now_ns) waiting_ = true;
 }

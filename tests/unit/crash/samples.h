@@ -11,7 +11,7 @@
 namespace smeltr::crash {
 
 inline std::string Sample(const std::string& name) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "samples" / name;
+  const auto path = std::filesystem::path(SMELTR_SAMPLES) / name;
   auto text = ReadFile(path);
   EXPECT_TRUE(text.has_value()) << path;
   return text.value_or("");
