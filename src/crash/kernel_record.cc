@@ -14,6 +14,7 @@ using Json = nlohmann::json;
 
 constexpr uint32_t kPriorityMask = 7;
 constexpr uint32_t kFacilityShift = 3;
+constexpr uint64_t kTakenOverUs = 60'000'000;
 
 void SetPriority(uint32_t syslog_value, KernelRecord& record) {
   record.priority = syslog_value & kPriorityMask;
@@ -102,6 +103,12 @@ Result<KernelRecord> ParseJournalRecord(std::string_view json) {
   result.priority = WholeNumber<uint32_t>(JournalText(entry, "PRIORITY")).value_or(6) & kPriorityMask;
   result.facility = WholeNumber<uint32_t>(JournalText(entry, "SYSLOG_FACILITY")).value_or(0);
   result.stamp_us = WholeNumber<uint64_t>(JournalText(entry, "__MONOTONIC_TIMESTAMP")).value_or(0);
+  // A journal that is started late takes over what the kernel wrote long before.
+  const auto written_us = WholeNumber<uint64_t>(JournalText(entry, "_SOURCE_MONOTONIC_TIMESTAMP"));
+  if (written_us.has_value() && *written_us < result.stamp_us &&
+      result.stamp_us - *written_us > kTakenOverUs) {
+    result.stamp_us = *written_us;
+  }
   result.device = JournalText(entry, "_KERNEL_DEVICE");
   return result;
 }

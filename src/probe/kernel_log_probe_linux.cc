@@ -167,6 +167,7 @@ class KernelLogProbe : public Probe {
       auto record = crash::ParseJournalRecord(line);
       if (!record.has_value()) continue;
       if (record->stamp_us == 0) record->stamp_us = now_ns / 1000;
+      if (KernelClock{}.ToSession(record->stamp_us) + 2 * kContextNs < now_ns) continue;
       events_.Add(*record, false, KernelClock{}, sink);
     }
     if (!open) failure_ = "journalctl has ended";

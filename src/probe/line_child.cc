@@ -19,7 +19,8 @@ namespace {
 constexpr size_t kMaxLineBytes = size_t{256} << 10;
 
 // The shell gives up its own copy of the output, so that the end of the program is the end of the output.
-constexpr const char* kScript = R"("$@" & child=$!; exec >/dev/null; read -r _; kill "$child" 2>/dev/null)";
+constexpr const char* kScript =
+    R"("$@" & child=$!; exec >/dev/null; read -r _; kill -9 "$child" 2>/dev/null; wait "$child")";
 
 bool SetFlags(const Fd& fd, bool non_blocking) {
   return ::fcntl(fd.get(), F_SETFD, FD_CLOEXEC) == 0 &&

@@ -1,5 +1,6 @@
 #include "crash/kernel_record.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace smeltr::crash {
@@ -42,6 +43,19 @@ TEST(JournalRecord, FieldsOfTheJournal) {
   EXPECT_EQ(record->stamp_us, 27200938U);
   EXPECT_EQ(record->device, "+pci:0000:03:00.0");
   EXPECT_TRUE(record->text.starts_with("NVRM: Xid"));
+}
+
+// Everything since boot once seemed to happen when the journal was started.
+TEST(JournalRecord, WhatWasTakenOverLateKeepsItsTime) {
+  const auto stamp = [](const char* written, const char* received) {
+    return ParseJournalRecord(
+               fmt::format(
+                   R"({{"MESSAGE":"x","_SOURCE_MONOTONIC_TIMESTAMP":"{}","__MONOTONIC_TIMESTAMP":"{}"}})",
+                   written, received))
+        ->stamp_us;
+  };
+  EXPECT_EQ(stamp("706239359", "3860770574"), 706'239'359U);
+  EXPECT_EQ(stamp("706239359", "706250000"), 706'250'000U);
 }
 
 TEST(JournalRecord, MessageAsBytesAndNoMessage) {

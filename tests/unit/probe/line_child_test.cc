@@ -27,7 +27,8 @@ bool Eventually(Condition condition) {
   return false;
 }
 
-bool Runs(const std::string& pid) { return std::filesystem::exists("/proc/" + pid + "/exe"); }
+// Nor may it be left unburied.
+bool Runs(const std::string& pid) { return std::filesystem::exists("/proc/" + pid); }
 
 TEST(LineChild, LinesArriveWithoutWaiting) {
   auto child = LineChild::Start({"/bin/sh", "-c", "echo one; echo two; printf half; sleep 1000"});
