@@ -27,7 +27,7 @@ def test_no_sessions_yet(smeltr: Smeltr) -> None:
         assert "smeltr record" in error_of(result)
     listed = smeltr.run("sessions", "ls", "--json")
     assert listed.returncode == 0
-    assert json.loads(listed.stdout) == {"sessions": []}
+    assert json.loads(listed.stdout) == {"sessions": [], "hidden_count": 0}
 
 
 def test_unknown_reference_names_the_nearest(smeltr: Smeltr) -> None:
