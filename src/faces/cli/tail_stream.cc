@@ -134,7 +134,10 @@ void TailStream::On(const ipc::SessionClosed& closed, std::string& out) {
                      "\n",
                      Quoted(closed.session_id), Quoted(closed.end_reason), closed.last_seq);
   last_seqs_.erase(closed.session_id);
-  closed_.insert(closed.session_id);
+  // Of all sessions there is no end: those are not kept.
+  if (std::ranges::find(options_.session_ids, closed.session_id) != options_.session_ids.end()) {
+    closed_.insert(closed.session_id);
+  }
   const bool all = !options_.session_ids.empty() &&
                    std::ranges::all_of(options_.session_ids,
                                        [this](const std::string& id) { return closed_.contains(id); });

@@ -118,7 +118,8 @@ Check StaleRings(const Paths& paths) {
   for (const fs::path& base : RingBaseCandidates(paths)) {
     std::error_code error;
     for (fs::directory_iterator entry(base, error), end; !error && entry != end; entry.increment(error)) {
-      if (!open.contains(entry->path().filename().native())) ++stale;
+      std::error_code ignored;
+      if (entry->is_directory(ignored) && !open.contains(entry->path().filename().native())) ++stale;
     }
   }
   check.detail =

@@ -15,7 +15,7 @@
 namespace smeltr::faces::cli {
 namespace {
 
-constexpr size_t kLabelWidth = 12;
+constexpr size_t kLabelWidth = 14;
 
 class Page {
  public:

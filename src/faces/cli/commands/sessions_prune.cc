@@ -63,8 +63,10 @@ class SessionsPrune final : public Command {
 
  private:
   Result<RetentionSettings> Settings(const Paths& paths) const {
-    SMELTR_ASSIGN_OR_RETURN(const LoadedConfig loaded, LoadConfig(ConfigFile(paths.home)));
-    RetentionSettings settings = loaded.config.retention;
+    const auto loaded = LoadConfig(ConfigFile(paths.home));
+    // Wrong, but not in this command line. What to delete is not guessed.
+    if (!loaded.has_value()) return Fail(ErrorCode::kCorrupt, loaded.error().text());
+    RetentionSettings settings = loaded->config.retention;
     if (app_->count("--max-age-days") != 0) settings.max_age_days = max_age_days_;
     if (app_->count("--max-total") != 0) {
       const auto bytes = ParseBytes(max_total_);

@@ -87,7 +87,7 @@ class Page {
       Line("Kind", kind);
     }
     if (listed_.pinned) Line("Pinned", "kept until `smeltr sessions unpin`");
-    for (const std::string& id : listed_.post_mortems) Line("Post-mortem", Printable(id));
+    for (const std::string& id : listed_.post_mortems) Line("Dumped as", Printable(id));
     if (!metadata_.host.empty()) Line("Host", Printable(metadata_.host));
     Line("Started", StartText(metadata_));
     Line("Ended", EndText());
