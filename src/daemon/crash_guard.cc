@@ -133,7 +133,9 @@ void WriteReport(int signal, const siginfo_t* info) {
     ReportLine line(fd);
     line.Put("signal ").Put(index < kSignalNames.size() ? kSignalNames[index] : "unknown");
     line.Put(" (").Put(static_cast<uint64_t>(signal)).Put(")");
-    if (info != nullptr) line.Put(" at ").Put(reinterpret_cast<uintptr_t>(info->si_addr), 16);
+    // One that was sent has no address.
+    if (info != nullptr && info->si_code > 0)
+      line.Put(" at ").Put(reinterpret_cast<uintptr_t>(info->si_addr), 16);
   }
   if (g_guard.reason[0] != '\0') ReportLine(fd).Put("reason ").Put(TextOf(g_guard.reason));
   ReportLine(fd).Put(::pthread_equal(::pthread_self(), g_guard.owner) != 0 ? "thread main" : "thread other");
