@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include "base/clock.h"
 
 namespace smeltr::probe {
 
@@ -16,6 +19,25 @@ int ThermalLevel(double temperature_c, double slowdown_c, double critical_c) {
   if (slowdown_c <= 0) return 0;
   if (temperature_c >= slowdown_c) return 2;
   return temperature_c >= slowdown_c - kNearC ? 1 : 0;
+}
+
+bool ThermalNews::IsDue(const Context& context, int level, std::string_view throttle_reasons) {
+  constexpr uint64_t kQuietNs = 60 * kNsPerSecond;
+  std::set<std::string, std::less<>> sessions;
+  bool fresh = false;
+  for (const Recorded& recorded : context.recordings) {
+    sessions.insert(recorded.session_id);
+    fresh |= !known_sessions_.contains(recorded.session_id);
+  }
+  known_sessions_ = std::move(sessions);
+  if (!fresh && told_ns_ != 0 && context.now_ns - told_ns_ < kQuietNs && level == told_level_ &&
+      throttle_reasons == told_reasons_) {
+    return false;
+  }
+  told_ns_ = context.now_ns;
+  told_level_ = level;
+  told_reasons_ = throttle_reasons;
+  return true;
 }
 
 }  // namespace smeltr::probe

@@ -9,11 +9,11 @@
 // On macOS it is the kernel's: nominal, moderate, heavy, trapping, sleeping.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "probe/gpu_ledger.h"
 #include "probe/probe.h"
@@ -27,5 +27,18 @@ std::unique_ptr<Probe> MakeThermalProbe(std::shared_ptr<GpuLedger> ledger, const
 std::string_view ThermalLevelName(int level);
 // `slowdown_c` and `critical_c` 0 where they are not known.
 int ThermalLevel(double temperature_c, double slowdown_c, double critical_c);
+
+// When to tell: on change, once a minute, and once for each recording. Not thread-safe.
+class ThermalNews {
+ public:
+  // True: tell now, which counts as told.
+  bool IsDue(const Context& context, int level, std::string_view throttle_reasons);
+
+ private:
+  uint64_t told_ns_ = 0;
+  int told_level_ = 0;
+  std::string told_reasons_;
+  std::set<std::string, std::less<>> known_sessions_;
+};
 
 }  // namespace smeltr::probe

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "base/clock.h"
 #include "probe/directory.h"
@@ -12,7 +11,6 @@
 namespace smeltr::probe {
 namespace {
 
-constexpr uint64_t kQuietNs = 60 * kNsPerSecond;
 constexpr uint64_t kRescanNs = 300 * kNsPerSecond;
 // What a broken sensor may say is outside of that.
 constexpr double kColdestC = -60;
@@ -104,10 +102,7 @@ class ThermalProbe : public Probe {
       scanned_ns_ = 0;
       return {Health::kFailed, "no temperature sensors here"};
     }
-    if (IsDue(context, *worst)) {
-      told_ns_ = context.now_ns;
-      told_level_ = worst->level;
-      told_reasons_ = worst->throttle_reasons;
+    if (news_.IsDue(context, worst->level, worst->throttle_reasons)) {
       sink.Emit(
           MakeEvent(context.now_ns, 0,
                     event::ThermalState{.level = ThermalLevelName(worst->level),
@@ -139,27 +134,11 @@ class ThermalProbe : public Probe {
     return worst;
   }
 
-  // On change, now and then, and once for each recording.
-  bool IsDue(const Context& context, const GpuLedger::Heat& heat) {
-    std::set<std::string, std::less<>> sessions;
-    bool fresh = false;
-    for (const Recorded& recorded : context.recordings) {
-      sessions.insert(recorded.session_id);
-      fresh |= !known_sessions_.contains(recorded.session_id);
-    }
-    known_sessions_ = std::move(sessions);
-    return fresh || told_ns_ == 0 || context.now_ns - told_ns_ >= kQuietNs || heat.level != told_level_ ||
-           heat.throttle_reasons != told_reasons_;
-  }
-
   std::shared_ptr<GpuLedger> ledger_;
   Roots roots_;
   std::vector<Sensor> sensors_;
   uint64_t scanned_ns_ = 0;
-  uint64_t told_ns_ = 0;
-  int told_level_ = 0;
-  std::string told_reasons_;
-  std::set<std::string, std::less<>> known_sessions_;
+  ThermalNews news_;
 };
 
 }  // namespace

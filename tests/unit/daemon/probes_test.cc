@@ -30,7 +30,7 @@ struct FakeProbe : probe::Probe {
   using Reading = std::function<Status(const probe::Context&, probe::Sink&)>;
   explicit FakeProbe(Reading reading) : reading_(std::move(reading)) {}
   std::string_view name() const override { return "fake"; }
-  uint64_t period_ns() const override { return 2 * kMs; }
+  uint64_t period_ns() const override { return 20 * kMs; }
   uint64_t deadline_ns() const override { return deadline_; }
   bool Wanted(const probe::Context& context) const override { return always_ || !context.recordings.empty(); }
   Status Sample(const probe::Context& context, probe::Sink& sink) override { return reading_(context, sink); }
