@@ -94,7 +94,8 @@ TEST(Config, WrongValuesNameTheirLine) {
 
 // toml++ asserts what it should report, unless told not to.
 TEST(Config, DamagedHeadersAreErrorsInEveryBuild) {
-  for (const std::string_view text : {"[$]", "[\x01retention]", "[[=]]", "[ .a]"}) {
+  for (const std::string_view text :
+       {"[\u00e9]", "[\xef\xbb\xb8x]", "[$]", "[\x01retention]", "[[=]]", "[ .a]"}) {
     EXPECT_TRUE(ErrorOf(text).starts_with("c.toml:1: ")) << text << ": " << ErrorOf(text);
   }
 }
