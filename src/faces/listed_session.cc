@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "session/open_lock.h"
 #include "session/retention.h"
 
 namespace smeltr::faces {
@@ -24,7 +23,6 @@ ListedSession List(OpenedSession opened, const PostMortemsBySource& post_mortems
   listed.pinned = session::IsPinned(opened.stored.directory);
   const auto found = post_mortems.find(opened.stored.metadata.session_id);
   if (found != post_mortems.end()) listed.post_mortems = found->second;
-  if (session::IsOpen(opened.stored.directory)) opened.state = SessionState::kLive;
   listed.opened = std::move(opened);
   return listed;
 }

@@ -3,41 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <utility>
 
+#include "session/open_lock.h"
 #include "session/segmented_writer.h"
 #include "util/format.h"
-#include "util/process.h"
 
 namespace smeltr::faces {
 namespace {
 
-// A daemon writes to an open session at least this often while anything happens.
-constexpr auto kRecently = std::chrono::seconds(5);
-
-bool ProcessRuns(const session::Metadata& metadata) {
-  if (metadata.root_pid == 0 || metadata.boot_id != BootId()) return false;
-  const auto facts = ReadProcessFacts(static_cast<pid_t>(metadata.root_pid));
-  if (!facts.has_value() || facts->state == 'Z' || facts->state == 'X') return false;
-  return metadata.root_start_time_ticks == 0 || facts->start_time_ticks == metadata.root_start_time_ticks;
-}
-
-bool ChangedRecently(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto changed = std::filesystem::last_write_time(file, error);
-  return !error && std::filesystem::file_time_type::clock::now() - changed < kRecently;
-}
-
 SessionState StateOf(const session::StoredSession& stored) {
   const session::Metadata& metadata = stored.metadata;
+  if (metadata.ended_rfc3339.empty() && session::IsOpen(stored.directory)) return SessionState::kLive;
   if (metadata.end_reason == "recovered") return SessionState::kRecovered;
-  if (!metadata.end_reason.empty() || !metadata.ended_rfc3339.empty()) return SessionState::kEnded;
-  const std::vector<uint32_t> segments = session::ListSegments(stored.directory);
-  const std::string newest = session::SegmentName(segments.empty() ? 0 : segments.back());
-  const bool live = ProcessRuns(metadata) || ChangedRecently(stored.directory / newest);
-  return live ? SessionState::kLive : SessionState::kCutOff;
+  // Without an end but with a reason: left to the next daemon by one that was stopped.
+  const bool ended = !metadata.end_reason.empty() || !metadata.ended_rfc3339.empty();
+  return ended ? SessionState::kEnded : SessionState::kCutOff;
 }
 
 // What an ended session once held and its files no longer do. The metadata counts what was appended, what the

@@ -21,9 +21,9 @@
 namespace smeltr::faces::cli {
 
 struct TailOptions {
-  std::vector<std::string> session_ids;  // What is followed; empty: all.
-  bool safe_ints = false;                // Integers beyond 2^53 as strings.
-  uint64_t count = 0;                    // So many events, then done; 0: no end.
+  std::vector<std::string> session_ids{};  // What is followed; empty: all.
+  bool safe_ints = false;                  // Integers beyond 2^53 as strings.
+  uint64_t count = 0;                      // So many events, then done; 0: no end.
 };
 
 class TailStream {

@@ -94,7 +94,7 @@ class SessionsRm final : public Command {
  private:
   static Result<void> CheckAllMayGo(const std::vector<session::StoredSession>& sessions) {
     for (const session::StoredSession& one : sessions) {
-      if (session::IsOpen(one.directory) || OpenSession(one).state == SessionState::kLive) {
+      if (session::IsOpen(one.directory)) {
         return Fail(ErrorCode::kUnavailable,
                     fmt::format("{} is still being recorded; --force deletes it all the same", Called(one)));
       }

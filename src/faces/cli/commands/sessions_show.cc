@@ -60,7 +60,7 @@ class Page {
     std::string exit = ExitText(metadata_);
     switch (session_.state) {
       case SessionState::kLive:
-        return "still being recorded";
+        return exit.empty() ? "still being recorded" : exit + "; still open for what it left running";
       case SessionState::kRecovered:
         return exit.empty() ? "recovered after the daemon died; how the program ended is not known"
                             : exit + "; recovered after the daemon died";

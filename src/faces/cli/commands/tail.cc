@@ -38,6 +38,10 @@ bool DaemonIsAway(const Error& error) {
   return error.code() == ErrorCode::kNotFound || error.code() == ErrorCode::kUnavailable;
 }
 
+bool NotUnderstood(const Error& error) {
+  return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported;
+}
+
 class Tail final : public Command {
  public:
   CLI::App* AddTo(CLI::App& root) override {
@@ -123,8 +127,8 @@ Result<Tail::Outcome> Tail::Stream(const Paths& paths, TailStream& stream, int a
     if (!stream.ended().empty()) return Outcome::kEnded;
     lines.clear();
     const auto item = client.Next();
-    // What is not understood is passed over; its connection holds.
-    if (!item.has_value() && item.error().code() == ErrorCode::kCorrupt) continue;
+    // What is not understood, of a newer daemon say, is passed over; its connection holds.
+    if (!item.has_value() && NotUnderstood(item.error())) continue;
     if (!item.has_value()) {
       console.Warn(fmt::format("tail: smeltrd is gone: {}",
                                stream.goodbye().empty() ? item.error().text() : stream.goodbye()));
