@@ -157,6 +157,8 @@ class Daemon {
   void Wake() {
     period_ = kFastest;
     Arm(milliseconds(0));
+    // A dump was asked for, perhaps.
+    if (post_mortems_.busy() && !stopping_) ArmHousekeeping();
   }
 
   void Arm(milliseconds delay) {
@@ -205,6 +207,10 @@ class Daemon {
     recorder_.Expire(now_ns);
     if (bus_.subscriber_count() != 0) bus_.Poll(now_ns, desk_.Standing());
     if (now_ns >= next_retention_ns_) EnforceRetention(now_ns);
+    ArmHousekeeping();
+  }
+
+  void ArmHousekeeping() {
     housekeeping_.expires_after(post_mortems_.busy() ? kHousekeepingInIncident : kHousekeeping);
     housekeeping_.async_wait([this](const std::error_code& error) {
       if (!error) Housekeep();

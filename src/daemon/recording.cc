@@ -273,6 +273,7 @@ void Recording::Close(std::string_view end_reason) {
   // none and a complete file.
   rings_.RemoveAll();
   log_.SaveMetadata();
+  log_.Unlock();
   AnswerFinish(drained);
   Log(LogLevel::kInfo,
       fmt::format("session {} ended: {}, {} events, {} dropped", session::ShortId(metadata()), end_reason,
@@ -282,6 +283,7 @@ void Recording::Close(std::string_view end_reason) {
 void Recording::Detach() {
   log_.Detach("daemon-shutdown");
   log_.SaveMetadata();
+  log_.Unlock();
   AnswerFinish(rings_.open_count() == 0);
   Log(LogLevel::kInfo, fmt::format("session {} left to the next smeltrd: its program still runs",
                                    session::ShortId(metadata())));

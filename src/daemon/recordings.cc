@@ -6,6 +6,7 @@
 
 #include "daemon/ring_base.h"
 #include "session/identity.h"
+#include "session/recover.h"
 #include "util/log.h"
 #include "util/process.h"
 
@@ -48,6 +49,13 @@ bool MayHaveRings(const session::StoredSession& session) {
 }  // namespace
 
 void Recordings::AdoptUnfinished() {
+  std::vector<std::string> with_rings;
+  for (const std::filesystem::path& base : RingBaseCandidates(paths_)) {
+    for (std::string& id : ListRingDirectories(base)) with_rings.push_back(std::move(id));
+  }
+  if (const auto recovered = session::RecoverMetadata(paths_.sessions, with_rings); !recovered.has_value()) {
+    Log(LogLevel::kError, std::string(recovered.error().text()));
+  }
   auto sessions = session::ListSessions(paths_.sessions);
   if (!sessions.has_value()) {
     Log(LogLevel::kError, fmt::format("cannot look for unfinished sessions: {}", sessions.error().text()));

@@ -78,6 +78,8 @@ class SessionLog {
   void Close(std::string_view end_reason);
   // Completes the events file but not the session: the next daemon goes on with it.
   void Detach(std::string_view reason);
+  // Nobody records into it any more, and everybody may know. After the last SaveMetadata().
+  void Unlock() { lock_.Reset(); }
   // Removes the session: it never was one.
   void Discard();
 

@@ -83,8 +83,8 @@ class Smeltr:
         return sorted(set(self.home.glob("sessions/*")) - set(ambient))
 
     def metadata(self) -> list[dict[str, Any]]:
-        """Of all sessions but ambient ones, in the order of their start."""
-        return [metadata for metadata in self.stored_sessions().values() if metadata["kind"] != "ambient"]
+        """Of all recordings, in the order of their start."""
+        return [metadata for metadata in self.stored_sessions().values() if metadata["kind"] == "scoped"]
 
     def only_metadata(self) -> dict[str, Any]:
         (metadata,) = self.metadata()

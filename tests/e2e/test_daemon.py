@@ -156,8 +156,8 @@ def test_kill_the_program(smeltr: Smeltr) -> None:
     process, pid = start_sleeper(smeltr)
     os.kill(pid, signal.SIGKILL)
     assert process.wait(60) == 137
-    metadata = smeltr.only_metadata()
-    assert metadata["term_signal"] == 9
+    assert smeltr.only_metadata()["term_signal"] == 9
+    metadata = smeltr.wait_ended()
     assert metadata["event_counts"]["ModuleEntered"] == 1
 
 

@@ -101,7 +101,8 @@ def test_a_crash_is_told_with_what_was_in_flight(smeltr: Smeltr) -> None:
     assert recorded.returncode == 128 + signal.SIGSEGV
     session = show(smeltr)
     assert session["term_signal"] == signal.SIGSEGV
-    assert session["end_reason"] == "signal"
+    assert session["state"] == "live", "late reports of a crash still get in"
+    wait_until(lambda: show(smeltr)["end_reason"] == "signal", "the session was closed")
     text = smeltr.run("sessions", "show", "--last").stdout.decode()
     assert "SIGSEGV" in text
 

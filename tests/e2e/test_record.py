@@ -40,7 +40,7 @@ def test_exit_status_is_the_programs(smeltr: Smeltr, status: int) -> None:
 def test_death_by_signal_is_128_more(smeltr: Smeltr, number: int) -> None:
     result = smeltr.record("--", SCOPE_LOOP, "--count", "100", "--signal", str(int(number)))
     assert result.returncode == 128 + number
-    metadata = smeltr.only_metadata()
+    metadata = smeltr.wait_ended()
     assert metadata["term_signal"] == number
     assert "exit_code" not in metadata
     assert metadata["end_reason"] == "signal"

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "session/open_lock.h"
 #include "session/writer.h"
 
 namespace smeltr::faces {
@@ -87,14 +88,18 @@ TEST_F(OpenedSessionTest, MissingEventsAreAProblemNotAFailure) {
   EXPECT_EQ(opened.duration_ns(), 0U);
 }
 
-TEST_F(OpenedSessionTest, OpenSessionIsLiveWhileItsProcessRunsElseCutOff) {
+TEST_F(OpenedSessionTest, OpenSessionIsLiveWhileItsDaemonHoldsItElseCutOff) {
   session::Metadata metadata;
-  metadata.root_pid = static_cast<uint32_t>(getpid());
-  EXPECT_EQ(OpenSession(Create(metadata)).state, SessionState::kLive);
-  metadata.root_start_time_ticks = 1;  // Another process had this pid.
-  EXPECT_EQ(OpenSession(Create(metadata)).state, SessionState::kCutOff);
-  metadata.end_reason = "exit";
-  EXPECT_EQ(OpenSession(Create(metadata)).state, SessionState::kEnded);
+  const session::StoredSession stored = Create(metadata);
+  {
+    const auto lock = session::LockOpen(stored.directory);
+    ASSERT_TRUE(lock.has_value());
+    EXPECT_EQ(OpenSession(stored).state, SessionState::kLive);
+    metadata.ended_rfc3339 = "2026-01-01T00:00:00.000Z";
+    metadata.end_reason = "exit";
+    EXPECT_EQ(OpenSession({stored.directory, metadata}).state, SessionState::kEnded) << "closed just now";
+  }
+  EXPECT_EQ(OpenSession(stored).state, SessionState::kCutOff);
 }
 
 TEST(Texts, ExitAndCommand) {

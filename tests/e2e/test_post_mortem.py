@@ -1,0 +1,157 @@
+"""Something goes wrong: the minute before it is kept as a session of its own, linked both ways, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from conftest import BIN, WORKLOAD, Smeltr, is_running, read_ready, start_daemon, start_sleeper, wait_until
+
+SCOPE_LOOP = WORKLOAD / "scope_loop"
+
+
+def listed(smeltr: Smeltr, kind: str) -> list[dict[str, Any]]:
+    result = smeltr.run("sessions", "ls", "--kind", kind, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)["sessions"]
+
+
+def shown(smeltr: Smeltr, reference: str) -> dict[str, Any]:
+    result = smeltr.run("sessions", "show", reference, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def only_dump(smeltr: Smeltr) -> dict[str, Any]:
+    (dump,) = wait_until(lambda: listed(smeltr, "post-mortem"), "there was a post-mortem")
+    return dump
+
+
+def test_a_crash_makes_one_post_mortem(smeltr: Smeltr) -> None:
+    result = smeltr.record("--", SCOPE_LOOP, "--count", "30", "--signal", str(int(signal.SIGSEGV)))
+    assert result.returncode == 128 + signal.SIGSEGV
+    dump = only_dump(smeltr)
+    recording = smeltr.wait_ended()
+    assert dump["source_session_id"] == recording["session_id"]
+    assert dump["directory"].split("/")[-1].startswith("post-mortem-crash-")
+    wait_until(
+        lambda: smeltr.only_metadata().get("post_mortems") == [dump["session_id"]],
+        "the recording named its post-mortem",
+    )
+    counts = shown(smeltr, dump["short_id"])["event_counts"]
+    assert (counts["Mark"], counts["ModuleEntered"]) == (30, 31)
+    (ambient,) = listed(smeltr, "ambient")
+    wait_until(
+        lambda: shown(smeltr, ambient["short_id"])["event_counts"].get("PostMortemFlushed") == 1,
+        "the ambient session told of it",
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_death_that_somebody_wanted_is_no_incident(smeltr: Smeltr, number: int) -> None:
+    smeltr.record("--", SCOPE_LOOP, "--count", "3", "--signal", str(int(number)))
+    smeltr.wait_ended()
+    smeltr.end_daemon()
+    assert listed(smeltr, "post-mortem") == []
+
+
+def test_a_lost_device_makes_one_post_mortem_whatever_was_in_flight(smeltr: Smeltr) -> None:
+    fault = {
+        "VK_ADD_LAYER_PATH": str(WORKLOAD),
+        "VK_INSTANCE_LAYERS": "VK_LAYER_SMELTR_fault",
+        "FAULT_WAIT": "3:-4",
+    }
+    result = smeltr.record("--", WORKLOAD / "vk_loop", "fresh", "5", env=fault)
+    assert result.returncode == 1
+    dump = only_dump(smeltr)
+    smeltr.wait_ended()
+    smeltr.end_daemon()
+    assert [one["session_id"] for one in listed(smeltr, "post-mortem")] == [dump["session_id"]]
+    session = shown(smeltr, dump["short_id"])
+    assert session["event_counts"]["VulkanDeviceInfo"] == 1
+    assert session["event_counts"]["VulkanCbCommitted"] == 3
+    assert any("DEVICE_LOST" in error["error_name"] for error in session["errors"])
+
+
+def test_a_crash_of_smeltrd_is_told_by_the_next(smeltr: Smeltr) -> None:
+    smeltr.environment["SMELTR_TEST_CRASH"] = "segv:1500"
+    process = smeltr.start("record", "--", SCOPE_LOOP, "--count", "50", "--linger", stdin=subprocess.PIPE)
+    read_ready(process)
+    first = smeltr.daemon_pid()
+    wait_until(lambda: not is_running(first), "smeltrd had crashed")
+    dump = only_dump(smeltr)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert dump["directory"].split("/")[-1].startswith("post-mortem-daemon-panic-")
+    with open(f"{dump['directory']}/panic-report.txt") as report:
+        assert "SIGSEGV" in report.read()
+    metadata = smeltr.wait_ended()
+    assert metadata["event_counts"]["Mark"] == 50
+    assert metadata["exit_code"] == 0
+
+
+def test_a_daemon_that_is_stopped_leaves_the_running_program_to_the_next(smeltr: Smeltr) -> None:
+    process, pid = start_sleeper(smeltr)
+    smeltr.end_daemon()
+    metadata = smeltr.only_metadata()
+    assert metadata["end_reason"] == "daemon-shutdown"
+    assert "ended" not in metadata
+    assert len(smeltr.ring_directories()) == 1
+    daemon = start_daemon(smeltr)
+    wait_until(lambda: b"recording" in smeltr.run("daemon", "status").stdout, "it was adopted")
+    os.kill(pid, signal.SIGTERM)
+    process.wait(60)
+    metadata = smeltr.wait_ended()
+    assert metadata["session_id"]
+    assert smeltr.ring_directories() == []
+    daemon.terminate()
+    assert daemon.wait(60) == 0
+
+
+def test_many_recordings_at_once(smeltr: Smeltr) -> None:
+    smeltr.record("--", "true")
+    runs = [
+        smeltr.start("record", "--no-hook", "--", SCOPE_LOOP, "--count", str(count)) for count in range(1, 65)
+    ]
+    for run in runs:
+        _, err = run.communicate(timeout=120)
+        assert run.returncode == 0
+        assert b"(0 dropped)" in err
+    counts = sorted(m["event_counts"].get("Mark", 0) for m in smeltr.metadata())
+    assert counts == list(range(65))
+
+
+def test_a_spoilt_metadata_file_is_made_anew(smeltr: Smeltr) -> None:
+    smeltr.record("--", SCOPE_LOOP, "--count", "5")
+    (directory,) = smeltr.session_directories()
+    smeltr.end_daemon()
+    (directory / "metadata.toml").write_bytes(b"\x00garbage = [")
+    daemon = subprocess.Popen([BIN / "smeltrd"], env=smeltr.environment, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: (directory / "metadata.toml.bad").exists(), "the bad file was put aside")
+        wait_until(lambda: smeltr.daemon_pid() == daemon.pid, "smeltrd ran")
+        session = shown(smeltr, directory.name)
+        assert session["event_counts"]["Mark"] == 5
+        assert session["state"] == "recovered"
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+
+
+def test_the_newest_is_kept_below_max_size(smeltr: Smeltr) -> None:
+    pump = WORKLOAD / "event_pump"
+    result = smeltr.record("--no-hook", "--max-size", "1M", "--", pump, "--rate", "2000000", "--seconds", "3")
+    assert result.returncode == 0
+    metadata = smeltr.wait_ended()
+    (directory,) = smeltr.session_directories()
+    on_disk = sum(file.stat().st_size for file in directory.glob("events*.smlt"))
+    assert on_disk < 1_100_000
+    assert metadata["trimmed_event_count"] > 0
+    session = shown(smeltr, directory.name)
+    kept = session["event_counts"]["Mark"]
+    assert kept + metadata["trimmed_event_count"] >= metadata["event_counts"]["Mark"]
+    assert "were deleted" in smeltr.run("sessions", "show", directory.name).stdout.decode()
