@@ -20,5 +20,6 @@ function(smeltr_embed target symbol file)
   # Compilers do not report .incbin as a dependency: a fresh source makes them read the file again.
   add_custom_command(OUTPUT ${source} COMMAND ${CMAKE_COMMAND} -E copy ${source}.in ${source}
                      DEPENDS ${source}.in "${file}" VERBATIM)
+  set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${target} PRIVATE ${source})
 endfunction()

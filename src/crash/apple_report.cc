@@ -120,7 +120,7 @@ std::vector<std::string> FramesOf(const Json& body) {
     if (images.is_array() && index.is_number_unsigned() && index.get<uint64_t>() < images.size()) {
       image = TextOf(images[index.get<uint64_t>()], "name");
     }
-    if (image.empty()) image = "?";
+    if (image.empty()) image.push_back('?');
     const std::string symbol = TextOf(frame, "symbol");
     std::string text = symbol.empty()
                            ? fmt::format("{} + {}", image, NumberOf(frame, "imageOffset"))

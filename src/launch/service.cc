@@ -74,7 +74,7 @@ Result<std::string> SystemdUnit(const ServicePlan& plan) {
   }
   // Unquoted, to the end of the line.
   std::string log = plan.log.native();
-  for (size_t at = 0; (at = log.find('%', at)) != std::string::npos; at += 2) log.insert(at, "%");
+  for (size_t at = 0; (at = log.find('%', at)) != std::string::npos; at += 2) log.insert(at, 1, '%');
   text += fmt::format(
       "StandardOutput=append:{0}\n"
       "StandardError=append:{0}\n",
