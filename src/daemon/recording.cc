@@ -302,7 +302,8 @@ ipc::RecordingStatus Recording::Status() {
   status.state = root_ended_ ? "ending" : attached() ? "recording" : "reserved";
   if (log_.paused()) status.state = "paused";
   status.root_pid = metadata().root_pid;
-  status.process_count = static_cast<uint32_t>(LiveCount()) + (attached() && !root_ended_ ? 1 : 0);
+  // Each with a ring is among the tree's, if it has its environment still.
+  status.process_count = static_cast<uint32_t>(std::max(tree_.members().size(), rings_.live_count()));
   status.event_count = log_.event_count();
   status.dropped_count = dropped_count_;
   status.storage_lost_count = log_.lost_count();
