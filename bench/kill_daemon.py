@@ -41,7 +41,17 @@ def main() -> int:
     seconds = 20
     while kills < options.kills:
         run = subprocess.Popen(
-            [smeltr, "record", "--no-hook", "--", pump, "--rate", str(options.rate), "--seconds", str(seconds)],
+            [
+                smeltr,
+                "record",
+                "--no-hook",
+                "--",
+                pump,
+                "--rate",
+                str(options.rate),
+                "--seconds",
+                str(seconds),
+            ],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -82,11 +92,15 @@ def main() -> int:
         wanted += options.rate * seconds
         if of_this_run:
             worst = max(worst, missing / options.rate / of_this_run)
-        print(f"{newest}: {of_this_run} kills, {missing} of {options.rate * seconds} marks missing", flush=True)
+        print(
+            f"{newest}: {of_this_run} kills, {missing} of {options.rate * seconds} marks missing", flush=True
+        )
     os.kill(int((home / "smeltrd.lock").read_text()), signal.SIGTERM)
     print(f"| kills                              | {kills} |")
     print(f"| marks written, missing             | {wanted:,}, {lost:,} |")
-    print(f"| missing a kill, mean; worst run    | {1000 * lost / options.rate / kills:.0f} ms; {1000 * worst:.0f} ms |")
+    print(
+        f"| missing a kill, mean; worst run    | {1000 * lost / options.rate / kills:.0f} ms; {1000 * worst:.0f} ms |"
+    )
     print(f"| programs disturbed, sessions unreadable | {failures} |")
     shutil.rmtree(home, ignore_errors=True)
     return int(failures != 0 or worst > UNFLUSHED_S)

@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 
 
-
 def cpu_seconds(pid: int) -> float:
     """From the scheduler's own nanoseconds, summed over threads; ticks would round a small figure to nothing."""
     total = 0
@@ -59,7 +58,9 @@ def measure(pid: int, seconds: float) -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bin", type=Path, help="directory of probe_dump")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--pid", type=int)
@@ -71,7 +72,9 @@ def main() -> int:
     pid = options.pid
     if pid is None:
         dump = subprocess.Popen(
-            [options.bin / "probe_dump", "--seconds", "0", "--quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [options.bin / "probe_dump", "--seconds", "0", "--quiet"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         pid = dump.pid
         time.sleep(3)  # The libraries that probes load once are not idle cost.

@@ -25,8 +25,18 @@ ALLOWED: dict[str, set[str]] = {
     "faces/export": {"base", "util", "event", "session", "analysis"},
     "faces/tui": {"base", "util", "event", "session", "analysis", "ipc"},
     "faces/mcp": {"base", "util", "event", "session", "analysis", "ipc", "faces", "faces/export"},
-    "faces/cli": {"base", "util", "event", "session", "analysis", "ipc", "launch", "faces", "faces/export",
-                  "faces/doctor"},
+    "faces/cli": {
+        "base",
+        "util",
+        "event",
+        "session",
+        "analysis",
+        "ipc",
+        "launch",
+        "faces",
+        "faces/export",
+        "faces/doctor",
+    },
     # Alone among the faces it asks the probes themselves.
     "faces/doctor": {"base", "util", "event", "session", "analysis", "ipc", "launch", "probe", "faces"},
 }

@@ -9,6 +9,8 @@ from collections import defaultdict
 from pathlib import Path
 
 LIMIT = 500
+# One table is one concept, however many rows it has.
+TABLES = {"src/event/kinds.def"}
 SUFFIXES = {".h", ".cc", ".def", ".py", ".comp", ".sh"}
 # A name may recur where its folder is the concept.
 REPEATABLE = {"main.cc", "__init__.py", "conftest.py"}
@@ -30,7 +32,7 @@ def main() -> int:
         if path.suffix not in SUFFIXES or not path.is_file():
             continue
         lines = path.read_text(errors="replace").count("\n")
-        if lines > LIMIT:
+        if lines > LIMIT and name not in TABLES:
             problems.append(f"{name}: {lines} lines, {LIMIT} is the limit: split it by concept")
         if name.startswith("src/") and path.name not in REPEATABLE:
             by_name[path.name].append(name)

@@ -3,7 +3,7 @@
 
   release   unit suites, golden cases, end-to-end and hook suites against the shipped binaries
   asan      unit suites under AddressSanitizer and UndefinedBehaviorSanitizer
-  tsan      the ring's and the hook core's unit suites under ThreadSanitizer
+  tsan      the unit suites of the ring, the hook core and the daemon under ThreadSanitizer
   fuzz      every fuzz target over its corpus and a bounded number of new inputs
 
 A suite that cannot be built or that crashes counts as one failed test, so the totals never look better
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TSAN_PROGRAMS = ["tests_ring", "tests_hook_core"]
+TSAN_PROGRAMS = ["tests_ring", "tests_hook_core", "tests_daemon"]
 FUZZ_RUNS = 20_000
 
 

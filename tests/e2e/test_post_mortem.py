@@ -9,7 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from conftest import BIN, WORKLOAD, Smeltr, is_running, read_ready, start_daemon, start_sleeper, wait_until
+from conftest import BIN, WORKLOAD, Smeltr, read_ready, start_daemon, start_sleeper, wait_until
 
 SCOPE_LOOP = WORKLOAD / "scope_loop"
 
@@ -78,11 +78,12 @@ def test_a_lost_device_makes_one_post_mortem_whatever_was_in_flight(smeltr: Smel
 
 
 def test_a_crash_of_smeltrd_is_told_by_the_next(smeltr: Smeltr) -> None:
-    smeltr.environment["SMELTR_TEST_CRASH"] = "segv:1500"
+    crashing = {**smeltr.environment, "SMELTR_TEST_CRASH": "segv:1500"}
+    daemon = subprocess.Popen([BIN / "smeltrd"], env=crashing, stderr=subprocess.DEVNULL)
+    wait_until((smeltr.home / "run/smeltr.sock").exists, "smeltrd listened")
     process = smeltr.start("record", "--", SCOPE_LOOP, "--count", "50", "--linger", stdin=subprocess.PIPE)
     read_ready(process)
-    first = smeltr.daemon_pid()
-    wait_until(lambda: not is_running(first), "smeltrd had crashed")
+    assert daemon.wait(60) == -signal.SIGSEGV
     dump = only_dump(smeltr)
     process.communicate(timeout=60)
     assert process.returncode == 0

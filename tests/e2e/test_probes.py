@@ -175,7 +175,10 @@ def test_proc_sees_a_hog_as_ps_does() -> None:
 
 
 def test_footprint_agrees_with_proc() -> None:
-    hold = "import time; x = bytearray(200 << 20); x[::4096] = b'x' * len(x[::4096]); print(flush=True); time.sleep(600)"
+    hold = (
+        "import time; x = bytearray(200 << 20); x[::4096] = b'x' * len(x[::4096]);"
+        " print(flush=True); time.sleep(600)"
+    )
     with python(hold) as hog, dump("--only", "footprint", "--record", f"s:{hog.pid}") as probes:
         sample = probes.wait("ProcFootprint", 2)
         status = f"/proc/{hog.pid}/status"
@@ -199,7 +202,9 @@ def test_footprint_agrees_with_proc() -> None:
 def test_footprint_sees_a_cpu_hog_and_its_children() -> None:
     code = "import os\nif os.fork() == 0:\n while True: pass\nprint(flush=True)\nimport time; time.sleep(600)"
     with python(code) as root, dump("--only", "footprint", "--record", f"s:{root.pid}") as probes:
-        (child,) = (int(pid) for pid in Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split())
+        (child,) = (
+            int(pid) for pid in Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split()
+        )
         try:
 
             def busy() -> bool:
@@ -217,7 +222,9 @@ def test_footprint_sees_a_cpu_hog_and_its_children() -> None:
 def test_footprint_keeps_its_own_period() -> None:
     me = os.getpid()
     with dump("--only", "footprint", "--record", f"s:{me}", "--period", "200") as probes:
-        wait_until(lambda: len({e["ts_mono_ns"] for e in probes.events("ProcFootprint")}) >= 6, "six readings")
+        wait_until(
+            lambda: len({e["ts_mono_ns"] for e in probes.events("ProcFootprint")}) >= 6, "six readings"
+        )
         times = sorted({e["ts_mono_ns"] for e in probes.events("ProcFootprint")})
     # Ticks are on a grid of 0.2 s, whatever a busy machine skips.
     gaps = [later - earlier for earlier, later in zip(times[1:], times[2:], strict=False)]
@@ -253,7 +260,10 @@ def test_thermal_and_gpu_say_what_is_here() -> None:
     with dump("--only", "thermal", "--only", "gpu") as probes:
         wait_until(lambda: len(probes.events("ProbeHealth")) >= 2, "both said how they are")
         health = {event["probe"]: event for event in probes.events("ProbeHealth")}
-    zones = [*Path("/sys/class/thermal").glob("thermal_zone*"), *Path("/sys/class/hwmon").glob("hwmon*/temp*_input")]
+    zones = [
+        *Path("/sys/class/thermal").glob("thermal_zone*"),
+        *Path("/sys/class/hwmon").glob("hwmon*/temp*_input"),
+    ]
     cards = [*Path("/sys/class/drm").glob("card?"), *Path("/dev").glob("nvidia?")]
     if not zones and not cards:
         assert health["thermal"]["state"] == "failed"

@@ -6,9 +6,10 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from typing import Any
 
-from conftest import WORKLOAD, Smeltr, read_ready, start_sleeper, wait_until
+from conftest import PATIENCE_S, WORKLOAD, Smeltr, read_ready, start_sleeper, wait_until
 
 SCOPE_LOOP = WORKLOAD / "scope_loop"
 
@@ -27,9 +28,12 @@ def start_tail(smeltr: Smeltr, *arguments: str) -> subprocess.Popen[bytes]:
 def next_line(process: subprocess.Popen[bytes], **wanted: str) -> dict[str, Any]:
     """The next one that has these values."""
     assert process.stdout is not None
+    guard = threading.Timer(2 * PATIENCE_S, process.kill)
+    guard.start()
     while line := process.stdout.readline():
         found = json.loads(line)
         if all(found.get(key) == value for key, value in wanted.items()):
+            guard.cancel()
             return found
     raise AssertionError(f"tail ended before {wanted}")
 

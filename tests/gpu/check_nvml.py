@@ -14,7 +14,12 @@ from typing import Any
 MIB = 1 << 20
 # Field of the event, column of nvidia-smi, factor from the column's unit to the event's, tolerance in the event's.
 MOVING = [
-    ("utilisation_pct", 3, 1, 100),  # Averages of other moments: only that it is a percentage, or equal at rest.
+    (
+        "utilisation_pct",
+        3,
+        1,
+        100,
+    ),  # Averages of other moments: only that it is a percentage, or equal at rest.
     ("memory_utilisation_pct", 4, 1, 100),
     ("used_bytes", 5, MIB, 256 * MIB),
     ("power_mw", 7, 1000, 100_000),
@@ -82,7 +87,8 @@ def main() -> int:
             span_s = (samples[-1]["ts_mono_ns"] - samples[0]["ts_mono_ns"]) / 1e9
             watts = (energies[-1] - energies[0]) / 1000 / span_s
             drawn = last.get("power_mw", 0) / 1000
-            check(f"GPU {index}: energy grows with power", watts > 0.3 * drawn, lambda: f"{watts} W, {drawn} W")  # noqa: B023
+            told = f"{watts} W, {drawn} W"
+            check(f"GPU {index}: energy grows with power", watts > 0.3 * drawn, lambda told=told: told)
     thermal = [e for e in events if e["kind"] == "ThermalState"]
     check("the thermal state is told", bool(thermal))
     if load:
@@ -91,12 +97,17 @@ def main() -> int:
         print(f"      nvidia-smi's processes: {apps}")
         if load in apps:
             mine = [e for e in uses if e["target_pid"] == load]
-            check("the load's GPU memory", bool(mine) and abs(mine[-1]["used_bytes"] - (apps[load] or 0) * MIB) <= 64 * MIB)
+            check(
+                "the load's GPU memory",
+                bool(mine) and abs(mine[-1]["used_bytes"] - (apps[load] or 0) * MIB) <= 64 * MIB,
+            )
             check("the load is busy", any(e.get("busy_pct", 0) > 0 for e in mine), lambda: str(mine))
             prints = [e for e in events if e["kind"] == "ProcFootprint" and e["target_pid"] == load]
             check("its footprint has its GPU memory", any(e.get("gpu_bytes", 0) > 0 for e in prints))
         else:
-            print("      the driver does not show the load's pid (another pid namespace): its use is not compared")
+            print(
+                "      the driver does not show the load's pid (another pid namespace): its use is not compared"
+            )
     print(f"{failures} failed")
     return 1 if failures else 0
 

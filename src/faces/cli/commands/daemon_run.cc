@@ -145,6 +145,8 @@ std::optional<RunningDaemon> FindDaemon(const Paths& paths) {
   // Gone in this instant, or in another PID namespace: then there is nobody to wait for.
   const auto facts = ReadProcessFacts(daemon.pid);
   if (facts.has_value()) daemon.start_time_ticks = facts->start_time_ticks;
+  // One that was killed is dead before its last thread has let go of the socket.
+  if (facts.has_value() && !daemon.Lives()) return std::nullopt;
   return daemon;
 }
 
