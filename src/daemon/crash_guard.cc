@@ -55,7 +55,7 @@ struct GuardState {
   std::terminate_handler previous_terminate = nullptr;
 };
 constinit GuardState g_guard;
-alignas(16) constinit std::array<std::byte, kStackBytes> g_stack;
+alignas(16) constinit std::array<std::byte, kStackBytes> g_stack{};
 
 // A line at a time, with nothing but write().
 class ReportLine {
