@@ -56,6 +56,7 @@ std::optional<int> Reap(pid_t pid, int flags) {
 
 Result<ToolResult> RunTool(const std::vector<std::string>& argv, int limit_ms) {
   std::vector<char*> pointers;
+  pointers.reserve(argv.size() + 1);
   for (const std::string& argument : argv) pointers.push_back(const_cast<char*>(argument.c_str()));
   pointers.push_back(nullptr);
   int ends[2];
