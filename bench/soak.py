@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 RSS_BUDGET_MB = 150
+SETTLE_S = 15
 
 
 def status_of(pid: int) -> tuple[float, int, float]:
@@ -54,6 +55,8 @@ def main() -> int:
 
     record("true").wait()
     daemon = int((home / "smeltrd.lock").read_text())
+    # Its probes open what they read one after the other.
+    time.sleep(SETTLE_S)
     resident_before, descriptors_before, _ = status_of(daemon)
     long_runs = [
         record(pump, "--rate", str(options.rate), "--seconds", str(seconds)) for _ in range(options.processes)
