@@ -6,9 +6,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tomllib
 from conftest import BIN, WORKLOAD, Smeltr, read_ready, start_daemon, start_sleeper, wait_until
 
 SCOPE_LOOP = WORKLOAD / "scope_loop"
@@ -57,6 +61,48 @@ def test_a_death_that_somebody_wanted_is_no_incident(smeltr: Smeltr, number: int
     smeltr.wait_ended()
     smeltr.end_daemon()
     assert listed(smeltr, "post-mortem") == []
+
+
+@pytest.fixture
+def small_cgroup() -> Iterator[Path]:
+    """A control group of 60 MB, where the machine lets one be made and its kernel log be read."""
+    limits = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
+    group, limit = next(
+        (
+            (Path(root) / f"smeltr-test-{os.getpid()}", name)
+            for root, name in limits.items()
+            if Path(root).is_dir()
+        ),
+        (Path("/nowhere/group"), ""),
+    )
+    try:
+        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+        group.mkdir()
+        (group / limit).write_text("60000000")
+    except OSError as error:
+        if group.is_dir():
+            group.rmdir()
+        pytest.skip(f"no control group with a memory limit, or no kernel log, can be had here: {error}")
+    yield group
+    wait_until(lambda: not (group / "cgroup.procs").read_text(), "the control group was empty")
+    group.rmdir()
+
+
+def test_a_real_memory_kill_is_seen_with_pid_and_size(smeltr: Smeltr, small_cgroup: Path) -> None:
+    hog = "x = bytearray(400 << 20); x[::4096] = b'x' * len(x[::4096])"
+    script = f'echo $$ > {small_cgroup}/cgroup.procs; exec {sys.executable} -c "{hog}"'
+    result = smeltr.record("--", "sh", "-c", script)
+    assert result.returncode == 128 + signal.SIGKILL
+    dump = only_dump(smeltr)
+    assert dump["directory"].split("/")[-1].startswith("post-mortem-memory-kill-")
+    recording = smeltr.wait_ended()
+    counts = shown(smeltr, recording["session_id"])["event_counts"]
+    assert counts["OomKill"] >= 1
+    with open(f"{dump['directory']}/metadata.toml", "rb") as metadata:
+        triggers = tomllib.load(metadata)["triggers"]
+    (text,) = {one["text"] for one in triggers if one["class"] == "memory-kill"}
+    assert f"({recording['root_pid']})" in text
+    assert "MiB" in text
 
 
 def test_a_lost_device_makes_one_post_mortem_whatever_was_in_flight(smeltr: Smeltr) -> None:
