@@ -16,7 +16,7 @@ constexpr uint64_t kSleepNs = 2'000'000;     // Timestamps say when; looking may
 constexpr uint64_t kLongestSleepNs = 20'000'000;
 constexpr uint64_t kIdleBeforeParkNs = 100'000'000;
 constexpr uint64_t kStopWaitNs = 2'000'000'000;
-constexpr uint64_t kExitWaitNs = 50'000'000;
+constexpr uint64_t kExitWaitNs = 200'000'000;  // On a busy machine reading the last results takes a while.
 
 constinit std::atomic<bool> g_exiting{false};
 constinit std::atomic<uint32_t> g_unfinished{0};  // Pollers that may still make a Vulkan call.
