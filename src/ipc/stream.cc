@@ -34,7 +34,7 @@ Result<StreamItem> DecodeStreamItem(std::string_view message) {
   std::string session_id(message.substr(1, kSessionIdBytes));
   const std::string_view events = message.substr(kBatchHeaderBytes);
   std::vector<std::byte> bytes(events.size());
-  std::memcpy(bytes.data(), events.data(), events.size());
+  if (!events.empty()) std::memcpy(bytes.data(), events.data(), events.size());
   return StreamItem(std::in_place_type<EventBatch>, std::move(session_id), std::move(bytes));
 }
 
