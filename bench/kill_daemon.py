@@ -4,7 +4,8 @@
   bench/kill_daemon.py BUILD_DIR [--kills 200] [--rate 20000]
 
 A program writes numbered marks at a steady rate while its daemon is killed and replaced. In the end its exit
-status must be its own, every session must open, and each kill may cost at most what 500 ms of events are.
+status must be its own and every session must open. What is missing is counted a run: in each, the mean of its kills
+may be at most what 500 ms of events are; a single kill is not told apart.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 // the process's own memory calls. On macOS both are the kernel's physical footprint.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +28,27 @@ std::unique_ptr<Probe> MakeFootprintProbe(std::shared_ptr<RecordedTrees> trees,
 
 // The value of SMELTR_FOOTPRINT_PERIOD_MS as ns; the default when it is unset, 0 or no number.
 uint64_t FootprintPeriodFromEnvironment();
+
+// What a system tells of one process; footprint.cc does the rest. Not thread-safe.
+class FootprintReader {
+ public:
+  enum class Outcome : uint8_t {
+    kRead,
+    kGone,     // It has ended, or is ending, which reads as nothing.
+    kRefused,  // It lives and does not let us look.
+  };
+  // What the reader remembers of a process from one reading to the next.
+  struct Progress {
+    uint64_t readings = 0;
+    uint64_t next_pss = 0;  // In `readings`.
+    uint64_t bytes_at_pss = 0;
+  };
+  virtual ~FootprintReader() = default;
+  // Fills in sizes; the caller counts `readings`.
+  virtual Outcome Read(uint32_t pid, Progress& progress, event::ProcFootprint& sample) = 0;
+  virtual Status Check() = 0;
+};
+std::unique_ptr<FootprintReader> MakeFootprintReader(const Roots& roots);
 
 // When each recording is due. Not thread-safe.
 class FootprintSchedule {

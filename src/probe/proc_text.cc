@@ -185,11 +185,6 @@ StatusFigures ParseStatus(std::string_view text) {
       {"VmHWM", &StatusFigures::peak_rss_bytes}};
   StatusFigures figures;
   FillKeyed<StatusFigures>(text, kTable, kKiB, figures);
-  constexpr std::string_view kThreads = "\nThreads:";
-  if (const size_t at = text.find(kThreads); at != std::string_view::npos) {
-    figures.thread_count = static_cast<uint32_t>(
-        std::min<uint64_t>(LeadingNumber(text.substr(at + kThreads.size())).value_or(0), UINT32_MAX));
-  }
   return figures;
 }
 

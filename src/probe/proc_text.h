@@ -72,7 +72,6 @@ struct StatusFigures {
   uint64_t swap_bytes = 0;
   uint64_t page_table_bytes = 0;
   uint64_t peak_rss_bytes = 0;
-  uint32_t thread_count = 0;
 };
 StatusFigures ParseStatus(std::string_view text);
 

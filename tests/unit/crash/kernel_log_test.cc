@@ -1,4 +1,4 @@
-// Lines as real machines wrote them.
+// Lines as machines write them: most from public reports, some adapted from such.
 #include "crash/kernel_log.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Files of real machines, beside the tests.
+// Reports and logs in the formats that systems write, beside the tests. Some were put together or shortened by
+// hand after real ones.
 #pragma once
 
 #include <gtest/gtest.h>

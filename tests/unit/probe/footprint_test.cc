@@ -14,16 +14,16 @@ namespace {
 class FootprintTest : public fake::ScratchTest {
  protected:
   FootprintTest() {
-    Write(tree_, {.pid = 10, .start_time_ticks = 1000, .name = "root"});
+    Write(tree_, {.pid = 10, .start_time_ticks = 1000, .name = "root", .thread_count = 7, .environment = {}});
     Write(tree_, {.pid = 11, .parent_pid = 10, .start_time_ticks = 1001, .name = "worker"});
     WriteStatus(10, 100);
     WriteStatus(11, 200);
   }
   void WriteStatus(uint32_t pid, uint64_t anon_kb) {
     const std::string at = "proc/" + std::to_string(pid) + "/";
-    tree_.Write(at + "status",
-                "Name:\tx\nVmHWM:\t900 kB\nVmRSS:\t555 kB\nRssAnon:\t" + std::to_string(anon_kb) +
-                    " kB\nRssFile:\t50 kB\nRssShmem:\t5 kB\nVmPTE:\t3 kB\nVmSwap:\t2 kB\nThreads:\t7\n");
+    tree_.Write(at + "status", "Name:\tx\nVmHWM:\t900 kB\nVmRSS:\t555 kB\nRssAnon:\t" +
+                                   std::to_string(anon_kb) +
+                                   " kB\nRssFile:\t50 kB\nRssShmem:\t5 kB\nVmPTE:\t3 kB\nVmSwap:\t2 kB\n");
     tree_.Write(at + "smaps_rollup", "0 [rollup]\nRss: 1 kB\nPss: 77 kB\n");
     tree_.Write(at + "oom_score", "666\n");
   }
