@@ -37,7 +37,6 @@ bool ParseAll(std::string_view text, T& value) {
 Result<event::Attribute> AttributeOf(std::string_view key, std::string_view type, std::string_view value) {
   event::Attribute attribute;
   attribute.key = key;
-  attribute.text = {};
   if (type == "string") {
     attribute.type = event::AttributeType::kString;
     attribute.text = value;

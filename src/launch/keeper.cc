@@ -14,7 +14,6 @@ constexpr uint64_t kFirstPauseNs = 250'000'000;
 constexpr uint64_t kLongestPauseNs = 5 * kNsPerSecond;
 // While this takes, signals for the program wait.
 constexpr int kTryLimitMs = 1000;
-constexpr int kNoticeLimitMs = 100;
 
 }  // namespace
 
@@ -33,11 +32,7 @@ int Keeper::timeout_ms() const {
 void Keeper::Attend() {
   if (given_up_) return;
   if (client_.has_value()) {
-    // Nothing is asked, so nothing is answered: a notice, or the end of the connection.
-    const auto item = client_->Next(kNoticeLimitMs);
-    const bool goodbye = item.has_value() && std::holds_alternative<ipc::Notice>(*item) &&
-                         std::holds_alternative<ipc::Goodbye>(std::get<ipc::Notice>(*item));
-    if (item.has_value() && !goodbye) return;
+    // Nothing is asked and nothing subscribed to: it can only be the end of the connection.
     client_.reset();
     pause_ns_ = kFirstPauseNs;
     next_try_ns_ = MonotonicNowNs();
