@@ -1,5 +1,5 @@
-// Reports and logs in the formats that systems write, beside the tests. Some were put together or shortened by
-// hand after real ones.
+// Reports and logs in the formats that systems write, beside the tests. Some were put together or shortened
+// by hand after real ones.
 #pragma once
 
 #include <gtest/gtest.h>
