@@ -1,9 +1,5 @@
 #include "daemon/dump_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -14,7 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/fd.h"
+#include "session/append_file.h"
 #include "session/chunk_file.h"
 #include "session/identity.h"
 #include "session/store.h"
@@ -23,14 +19,6 @@
 
 namespace smeltr::daemon {
 namespace {
-
-// A new directory's name is on disk only when its parent is.
-Result<void> SyncDirectory(const std::filesystem::path& directory) {
-  const Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return std::unexpected(SystemError("open", directory, errno));
-  if (::fsync(fd.get()) != 0) return std::unexpected(SystemError("sync", directory, errno));
-  return {};
-}
 
 Result<session::ChunkFileStats> WriteEvents(const std::filesystem::path& file,
                                             const std::vector<RecordedChunk>& chunks) {
@@ -48,7 +36,8 @@ Result<session::ChunkFileStats> Fill(session::StoredSession& stored, const DumpJ
   stored.metadata.ended_rfc3339 = session::FormatUtc(WallNowNs());
   stored.metadata.end_reason = "post-mortem";
   SMELTR_TRY(session::WriteMetadata(stored.directory, stored.metadata));
-  SMELTR_TRY(SyncDirectory(stored.directory.parent_path()));
+  // A new directory's name is on disk only when its parent is.
+  SMELTR_TRY(session::SyncDirectory(stored.directory.parent_path()));
   return stats;
 }
 

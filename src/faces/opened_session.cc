@@ -29,7 +29,8 @@ void NoteMissing(OpenedSession& opened) {
   if (opened.state == SessionState::kLive || metadata.event_counts.empty() || opened.readers.empty()) return;
   uint64_t appended = 0;
   for (const auto& [kind, count] : metadata.event_counts) appended += count;
-  const uint64_t gone = metadata.storage_lost_count + metadata.trimmed_event_count;
+  const uint64_t gone =
+      metadata.storage_lost_count + metadata.trimmed_event_count + metadata.repair_lost_count;
   const uint64_t written = appended - std::min(appended, gone);
   const uint64_t found = opened.event_count();
   if (found < written) {

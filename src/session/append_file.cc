@@ -58,6 +58,15 @@ Result<std::unique_ptr<AppendFile>> CreateAppendFile(const std::filesystem::path
   return std::make_unique<PosixAppendFile>(std::move(fd), path);
 }
 
+Result<void> SyncDirectory(const std::filesystem::path& directory) {
+  const std::filesystem::path opened = directory.empty() ? "." : directory;
+  const Fd fd(::open(opened.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return std::unexpected(SystemError("open", opened, errno));
+  // Some file systems cannot: no reason to fail.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL) return std::unexpected(SystemError("sync", opened, errno));
+  return {};
+}
+
 size_t ReadUpTo(const Fd& fd, uint64_t offset, std::span<std::byte> bytes) {
   size_t done = 0;
   while (done < bytes.size()) {

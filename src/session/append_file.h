@@ -25,6 +25,9 @@ class AppendFile {
 // Creates `path` with mode 0600; kAlreadyExists if it is there.
 Result<std::unique_ptr<AppendFile>> CreateAppendFile(const std::filesystem::path& path);
 
+// Makes the names in it safe from a crash of the machine: a file's own sync does not.
+Result<void> SyncDirectory(const std::filesystem::path& directory);
+
 // The bytes at `offset`; fewer at the end of the file or where the disk fails.
 size_t ReadUpTo(const Fd& fd, uint64_t offset, std::span<std::byte> bytes);
 

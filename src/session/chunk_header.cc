@@ -3,14 +3,35 @@
 #include <xxhash.h>
 
 namespace smeltr::session {
+namespace {
+
+uint32_t FileHeaderChecksum(std::span<const std::byte> bytes) {
+  return static_cast<uint32_t>(Checksum(bytes));
+}
+
+}  // namespace
 
 uint64_t Checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 void PutFileHeader(ByteBuffer& out) {
+  const size_t start = out.size();
   out.PutText(kFileMagic);
   out.Put(kFormatMajor);
   out.Put(kFormatMinor);
-  out.Put(uint32_t{0});
+  out.Put(FileHeaderChecksum(out.view().subspan(start)));
+}
+
+bool FileHeaderChecksumHolds(std::span<const std::byte> bytes) {
+  ByteReader in(bytes);
+  const auto checked = in.Take(kFileHeaderBytes - sizeof(uint32_t));
+  const auto checksum = in.Load<uint32_t>();
+  return in.ok() && (checksum == 0 || checksum == FileHeaderChecksum(checked));
+}
+
+bool FileHeaderHolds(std::span<const std::byte> bytes) {
+  ByteReader in(bytes);
+  return in.TakeText(kFileMagic.size()) == kFileMagic && in.Load<uint16_t>() == kFormatMajor &&
+         FileHeaderChecksumHolds(bytes);
 }
 
 void EncodeChunkHeader(ChunkHeader& header, ByteBuffer& out) {

@@ -41,6 +41,10 @@ uint64_t Checksum(std::span<const std::byte> bytes);
 
 // What every file begins with.
 void PutFileHeader(ByteBuffer& out);
+// Whether `bytes` (kFileHeaderBytes) are a header as PutFileHeader writes it, of any minor version.
+bool FileHeaderHolds(std::span<const std::byte> bytes);
+// False for one whose checksum says that it is not as it was written; before minor version 1 there was none.
+bool FileHeaderChecksumHolds(std::span<const std::byte> bytes);
 
 // Fills header.header_bytes in.
 void EncodeChunkHeader(ChunkHeader& header, ByteBuffer& out);

@@ -17,9 +17,9 @@ inline constexpr std::string_view kTrailerMagic = "smltDONE"sv;
 
 // A reader refuses a larger major; within a major, newer writers only add what older readers skip.
 inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 0;
+inline constexpr uint16_t kFormatMinor = 1;
 
-// Magic, u16 major, u16 minor, u32 zero.
+// Magic, u16 major, u16 minor, u32 lower half of their checksum (zero before minor 1).
 inline constexpr size_t kFileHeaderBytes = 16;
 // Magic, u64 checksum of all header bytes after it, then the numbers of ChunkHeader.
 inline constexpr size_t kChunkFixedBytes = 72;

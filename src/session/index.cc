@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "session/chunk_header.h"
 #include "session/format.h"
 
 namespace smeltr::session {
@@ -96,7 +97,8 @@ FileHeader ReadFileHeader(const Fd& fd) {
   const size_t magic_bytes = std::min(count, kFileMagic.size());
   if (in.TakeText(magic_bytes) != kFileMagic.substr(0, magic_bytes)) return FileHeader::kBad;
   if (count < kFileHeaderBytes) return FileHeader::kCut;
-  return in.Load<uint16_t>() > kFormatMajor ? FileHeader::kNewer : FileHeader::kGood;
+  if (in.Load<uint16_t>() <= kFormatMajor) return FileHeader::kGood;
+  return FileHeaderChecksumHolds(bytes) ? FileHeader::kNewer : FileHeader::kBad;
 }
 
 }  // namespace
@@ -109,6 +111,7 @@ Result<Index> LoadIndex(const Fd& fd) {
   Index index;
   index.file_bytes = static_cast<uint64_t>(status.st_size);
   Scanner scanner(fd, index);
+  bool header_holds = true;
   switch (ReadFileHeader(fd)) {
     case FileHeader::kGood:
       break;
@@ -122,10 +125,9 @@ Result<Index> LoadIndex(const Fd& fd) {
           ErrorCode::kUnsupported,
           "the session was written by a newer smeltr with another file format; upgrade smeltr to read it");
     case FileHeader::kBad:
-      // A damaged first block of a real file: its chunks tell.
-      if (index.file_bytes < kFileHeaderBytes || !scanner.ReadHeader(kFileHeaderBytes)) {
-        return Fail(ErrorCode::kCorrupt, "not a session's event file");
-      }
+      if (index.file_bytes < kFileHeaderBytes) return Fail(ErrorCode::kCorrupt, "not a session's event file");
+      // Perhaps the damaged first block of a real file: its index or chunks tell.
+      header_holds = false;
       index.damage.skipped_bytes = kFileHeaderBytes;
       break;
   }
@@ -135,6 +137,7 @@ Result<Index> LoadIndex(const Fd& fd) {
   }
   index.damage.no_footer = true;
   scanner.Scan(kFileHeaderBytes);
+  if (!header_holds && index.chunks.empty()) return Fail(ErrorCode::kCorrupt, "not a session's event file");
   return index;
 }
 

@@ -1,11 +1,15 @@
 #include "session/metadata.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <span>
 #include <sstream>
 #include <string_view>
 
 #include "base/utf8.h"
+#include "session/chunk_header.h"
 #include "util/file.h"
 #include "util/toml.h"
 
@@ -14,6 +18,7 @@ namespace {
 
 constexpr std::string_view kFile = "metadata.toml";
 constexpr size_t kMaxFileBytes = size_t{4} << 20;
+constexpr std::string_view kChecksumMark = "# checksum ";
 constexpr std::array<std::string_view, 3> kKinds = {"ambient", "scoped", "post-mortem"};
 
 // TOML integers are signed; larger numbers are kept as they are bit for bit.
@@ -57,6 +62,14 @@ void VisitKeys(Io& io, M& metadata) {
   io("covered_begin_ns", metadata.covered_begin_ns);
   io("covered_end_ns", metadata.covered_end_ns);
   io("recorder_evicted_count", metadata.recorder_evicted_count);
+  io("imported", metadata.imported_rfc3339);
+  io("imported_from", metadata.imported_from);
+  io("imported_format", metadata.imported_format);
+  io("import_notes", metadata.import_notes);
+  io("repaired", metadata.repaired_rfc3339);
+  io("repaired_from", metadata.repaired_from_id);
+  io("repair_lost_count", metadata.repair_lost_count);
+  io("repair_notes", metadata.repair_notes);
   io("event_counts", metadata.event_counts);
   io("dropped_counts", metadata.dropped_counts);
   io("triggers", metadata.triggers);
@@ -178,6 +191,11 @@ class Storer {
   toml::table& table_;
 };
 
+// The last line of a file that begins with `text`.
+std::string ChecksumLine(std::string_view text) {
+  return fmt::format("{}{:016x}\n", kChecksumMark, Checksum(std::as_bytes(std::span(text))));
+}
+
 Result<toml::table> LoadTable(const std::filesystem::path& file) {
   SMELTR_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxFileBytes));
   toml::parse_result parsed = toml::parse(text, file.native());
@@ -204,6 +222,15 @@ Result<Metadata> ReadMetadata(const std::filesystem::path& directory) {
   return metadata;
 }
 
+Result<bool> MetadataIsUnchanged(const std::filesystem::path& directory) {
+  SMELTR_ASSIGN_OR_RETURN(const std::string text, ReadFile(directory / kFile, kMaxFileBytes));
+  const size_t mark = text.rfind(kChecksumMark);
+  // In front of it a line ends: a value may hold the same words.
+  if (mark == std::string::npos || mark == 0 || text[mark - 1] != '\n') return true;
+  const std::string_view before = std::string_view(text).substr(0, mark);
+  return std::string_view(text).substr(mark) == ChecksumLine(before);
+}
+
 Result<void> WriteMetadata(const std::filesystem::path& directory, const Metadata& metadata) {
   const std::filesystem::path file = directory / kFile;
   // Keys of a newer version stay. A file that cannot be read has none worth keeping.
@@ -213,7 +240,7 @@ Result<void> WriteMetadata(const std::filesystem::path& directory, const Metadat
   VisitKeys(storer, metadata);
   std::ostringstream text;
   text << toml::toml_formatter(table) << '\n';
-  return WriteFileAtomically(file, text.str(), 0600, FileSync::kDisk);
+  return WriteFileAtomically(file, text.str() + ChecksumLine(text.str()), 0600, FileSync::kDisk);
 }
 
 }  // namespace smeltr::session

@@ -66,12 +66,25 @@ struct Metadata {
   uint64_t covered_begin_ns = 0;              // Session clock.
   uint64_t covered_end_ns = 0;
   uint64_t recorder_evicted_count = 0;  // Events of that time which the flight recorder had no room for.
+  // Of a session that was not recorded here; its age counts from then (retention.h).
+  std::string imported_rfc3339;
+  std::string imported_from;              // The file or directory.
+  std::string imported_format;            // "Rust smeltr, chunked", "torch.profiler" ...
+  std::vector<std::string> import_notes;  // What was lost on the way, and what was not understood.
+  // Of a session that was repaired (repair.h):
+  std::string repaired_rfc3339;
+  std::string repaired_from_id;           // The session it is a copy of; empty when it was repaired in place.
+  uint64_t repair_lost_count = 0;         // Events of event_counts that were damaged.
+  std::vector<std::string> repair_notes;  // What was damaged; the first ones.
 };
 
 // The short id: the first 8 hex digits of the session id, also the end of the directory's name.
 std::string ShortId(const Metadata& metadata);
 
 Result<Metadata> ReadMetadata(const std::filesystem::path& directory);
+// False when the file is not as WriteMetadata() left it: damaged, or edited by hand. Its last line tells, a
+// comment with a checksum of what stands before; files of older writers have none and count as unchanged.
+Result<bool> MetadataIsUnchanged(const std::filesystem::path& directory);
 Result<void> WriteMetadata(const std::filesystem::path& directory, const Metadata& metadata);
 
 }  // namespace smeltr::session

@@ -162,6 +162,22 @@ Result<StoredSession> RecoverOne(StoredSession session, std::span<const std::str
 
 }  // namespace
 
+Result<Metadata> RebuildMetadata(const std::filesystem::path& directory) {
+  StoredSession session{.directory = directory, .metadata = {}};
+  if (directory.filename().native().starts_with("post-mortem-")) {
+    session.metadata.kind = SessionKind::kPostMortem;
+  }
+  return Rebuild(session, {});
+}
+
+uint64_t LastEventsChangeNs(const std::filesystem::path& directory) {
+  uint64_t newest_ns = 0;
+  for (const uint32_t number : ListSegments(directory)) {
+    newest_ns = std::max(newest_ns, LastChangeNs(directory / SegmentName(number)));
+  }
+  return newest_ns;
+}
+
 Result<std::vector<StoredSession>> RecoverMetadata(const std::filesystem::path& sessions_directory,
                                                    std::span<const std::string> known_ids) {
   SMELTR_ASSIGN_OR_RETURN(std::vector<StoredSession> sessions, ListSessions(sessions_directory));

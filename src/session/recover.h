@@ -22,4 +22,10 @@ inline constexpr std::string_view kBadMetadataFile = "metadata.toml.bad";
 Result<std::vector<StoredSession>> RecoverMetadata(const std::filesystem::path& sessions_directory,
                                                    std::span<const std::string> known_ids);
 
+// The same for one session, which it takes as ended; writes nothing.
+Result<Metadata> RebuildMetadata(const std::filesystem::path& directory);
+
+// When its events files were changed last, ns since 1970; 0 when it cannot be told.
+uint64_t LastEventsChangeNs(const std::filesystem::path& directory);
+
 }  // namespace smeltr::session

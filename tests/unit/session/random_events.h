@@ -1,7 +1,9 @@
 // Events of every kind with random content, made from kinds.def, and a way to keep and compare events.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "event/event.h"
+#include "event/frame.h"
 #include "session/format.h"
 
 namespace smeltr::session::testing {
@@ -33,7 +36,9 @@ class EventStore {
 
 class RandomEvents {
  public:
-  explicit RandomEvents(uint64_t seed) : random_(seed) {}
+  enum class Values { kUsual, kExtreme };
+  explicit RandomEvents(uint64_t seed, Values values = Values::kUsual)
+      : random_(seed), extreme_(values == Values::kExtreme) {}
 
   // Of kind number `index` of the payload variant; 0 is Opaque.
   event::Event Make(size_t index) {
@@ -60,6 +65,7 @@ class RandomEvents {
     opaque.bytes = MakeList<std::byte>(Below(40));
   }
   void Fill(event::Text& text) {
+    if (extreme_) return FillExtreme(text);
     // A few texts again and again, some new ones, some with any byte, seldom very long ones.
     const uint64_t choice = Below(20);
     if (choice < 5) return;
@@ -72,9 +78,23 @@ class RandomEvents {
     text = store_.Keep(std::move(bytes));
   }
   void Fill(bool& value) { value = Below(2) != 0; }
-  void Fill(double& value) { value = static_cast<double>(random_()) / 1e9; }
+  void Fill(double& value) {
+    value = static_cast<double>(random_()) / 1e9;
+    using Limits = std::numeric_limits<double>;
+    constexpr std::array kExtremes = {Limits::quiet_NaN(),
+                                      -Limits::quiet_NaN(),
+                                      Limits::infinity(),
+                                      -Limits::infinity(),
+                                      Limits::denorm_min(),
+                                      Limits::max(),
+                                      Limits::lowest(),
+                                      -0.0,
+                                      0.0};
+    if (extreme_) value = kExtremes[Below(kExtremes.size())];
+  }
   template <Scalar T>
   void Fill(T& value) {
+    if (extreme_) return FillExtreme(value);
     if constexpr (sizeof(T) == 1) {
       value = static_cast<T>(Below(256));
       return;
@@ -88,7 +108,27 @@ class RandomEvents {
   }
   template <typename T>
   void Fill(event::List<T>& list) {
-    list = MakeList<T>(Below(5));
+    list = MakeList<T>(extreme_ ? ExtremeLength() : Below(5));
+  }
+
+  // Nothing, one byte, the longest there is; text, or any bytes.
+  void FillExtreme(event::Text& text) {
+    constexpr std::array<size_t, 5> kLengths = {0, 1, 2, event::kMaxTextBytes - 1, event::kMaxTextBytes};
+    std::string bytes(kLengths[Below(kLengths.size())], 'x');
+    const bool any_bytes = Below(2) == 0;
+    for (char& c : bytes) c = any_bytes ? static_cast<char>(random_()) : 'x';
+    text = store_.Keep(std::string(event::CutText(bytes, event::kMaxTextBytes)));
+  }
+  template <Scalar T>
+  void FillExtreme(T& value) {
+    constexpr std::array<uint64_t, 6> kExtremes = {
+        0, 1, UINT64_MAX, uint64_t{1} << 63, (uint64_t{1} << 63) - 1, uint64_t{1} << 32};
+    value = static_cast<T>(kExtremes[Below(kExtremes.size())]);
+  }
+  // Around the sizes of the decoder's batches; seldom long.
+  size_t ExtremeLength() {
+    constexpr std::array<size_t, 6> kLengths = {0, 0, 1, 255, 256, 257};
+    return Below(50) == 0 ? 3000 : kLengths[Below(kLengths.size())];
   }
   template <typename T>
     requires(!Scalar<T>)
@@ -103,6 +143,7 @@ class RandomEvents {
   }
 
   std::mt19937_64 random_;
+  bool extreme_;
   EventStore store_;
   uint64_t clock_ns_ = 1'000'000'000;
   uint64_t last_ = 0;
