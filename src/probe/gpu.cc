@@ -12,10 +12,13 @@ namespace {
 
 // A driver that was not there is looked for again that often while another one works.
 constexpr uint64_t kLookAgainNs = 300 * kNsPerSecond;
+// Between samples while nothing is recorded.
+constexpr uint64_t kRestNs = 30 * kNsPerSecond;
 
 struct Opened {
   std::unique_ptr<GpuBackend> backend;
   bool open = false;
+  bool resting = false;  // Closed by itself, to be opened again.
   uint64_t tried_ns = 0;
   size_t device_count = 0;
   std::string reason;
@@ -33,6 +36,16 @@ class GpuProbe : public Probe {
   uint64_t period_ns() const override { return kNsPerSecond; }
 
   Status Sample(const Context& context, Sink& sink) override {
+    const bool at_rest = context.recordings.empty();
+    if (at_rest && sampled_ns_ != 0 && context.now_ns - sampled_ns_ < kRestNs) return status_;
+    sampled_ns_ = context.now_ns;
+    status_ = Read(context, sink);
+    if (at_rest) Rest();
+    return status_;
+  }
+
+ private:
+  Status Read(const Context& context, Sink& sink) {
     const bool any_open = std::ranges::any_of(backends_, &Opened::open);
     std::optional<GpuLedger::Heat> hottest;
     std::vector<GpuUse> uses;
@@ -40,7 +53,7 @@ class GpuProbe : public Probe {
     uint32_t first_index = 0;
     std::string lost;
     for (Opened& one : backends_) {
-      if (!one.open && (!any_open || context.now_ns - one.tried_ns >= kLookAgainNs))
+      if (!one.open && (one.resting || !any_open || context.now_ns - one.tried_ns >= kLookAgainNs))
         Open(one, context.now_ns);
       if (!one.open) continue;
       const std::vector<GpuReading> readings = one.backend->ReadDevices(context.now_ns);
@@ -65,9 +78,17 @@ class GpuProbe : public Probe {
     return Outcome(first_index, lost);
   }
 
- private:
+  void Rest() {
+    for (Opened& one : backends_) {
+      if (!one.open || !one.backend->Rest()) continue;
+      one.open = false;
+      one.resting = true;
+    }
+  }
+
   static void Open(Opened& one, uint64_t now_ns) {
     one.reason.clear();
+    one.resting = false;
     one.open = one.backend->Open(one.reason);
     one.tried_ns = now_ns;
     one.device_count = 0;
@@ -135,6 +156,8 @@ class GpuProbe : public Probe {
   }
 
   std::vector<Opened> backends_;
+  uint64_t sampled_ns_ = 0;
+  Status status_;  // Of the last sample.
   std::shared_ptr<RecordedTrees> trees_;
   std::shared_ptr<GpuLedger> ledger_;
   std::shared_ptr<const TreeSnapshot> snapshot_;

@@ -3,6 +3,9 @@
 //
 // A driver may hang, above all after a GPU fell off the bus: everything here runs under the supervisor's
 // deadline, and nothing is closed at the end.
+//
+// A sample a second while something is recorded, and one in 30 s otherwise: a driver's library costs more
+// memory and time than the rest of an idle daemon (docs/benchmarks.md).
 #pragma once
 
 #include <cstdint>
@@ -45,6 +48,9 @@ class GpuBackend {
   // One reading a device, always in the same order. Fewer than there were: call Open() again.
   virtual std::vector<GpuReading> ReadDevices(uint64_t now_ns) = 0;
   virtual std::vector<GpuUse> ReadUses(uint64_t now_ns, const std::vector<uint32_t>& pids) = 0;
+  // Nothing is read for a while: lets go of what is dear to hold. True when it closed, and Open() comes
+  // before the next reading.
+  virtual bool Rest() { return false; }
 };
 
 // NVIDIA's management library, opened at run time.

@@ -44,12 +44,13 @@ class GpuLedger {
   }
   std::optional<Heat> FindHeat(uint64_t now_ns) const {
     const std::lock_guard lock(mutex_);
-    if (now_ns > heat_ns_ + kFreshNs) return std::nullopt;
+    if (now_ns > heat_ns_ + kHeatFreshNs) return std::nullopt;
     return heat_;
   }
 
  private:
   static constexpr uint64_t kFreshNs = 5'000'000'000;
+  static constexpr uint64_t kHeatFreshNs = 45'000'000'000;  // At rest there is a reading in 30 s.
   mutable std::mutex mutex_;
   std::map<uint32_t, Use> uses_;
   uint64_t uses_ns_ = 0;

@@ -82,6 +82,7 @@ inline constexpr uint64_t kHwPowerBrake = 0x80;
 // The functions; a member that stays null is missing in the library that was found.
 struct Functions {
   Return (*init)();
+  Return (*shutdown)();
   const char* (*error_string)(Return);
   Return (*device_count)(unsigned*);
   Return (*device_by_index)(unsigned, Device*);

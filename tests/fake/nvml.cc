@@ -41,6 +41,10 @@ FAKE_NVML Return nvmlInit_v2() {
   ++state.init_count;
   return state.init_result;
 }
+FAKE_NVML Return nvmlShutdown() {
+  ++state.shutdown_count;
+  return 0;
+}
 FAKE_NVML const char* nvmlErrorString(Return) { return "as the test wants it"; }
 FAKE_NVML Return nvmlDeviceGetCount_v2(unsigned* count) {
   *count = 2;

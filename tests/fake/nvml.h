@@ -8,6 +8,7 @@ namespace smeltr::fake {
 struct NvmlState {
   int init_result = 0;
   unsigned init_count = 0;
+  unsigned shutdown_count = 0;
   bool lost = false;
   bool absurd_counts = false;
   unsigned temperature_c = 61;

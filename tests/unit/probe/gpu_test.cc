@@ -126,6 +126,7 @@ TEST_F(NvmlTest, AbsurdCountsAreNotBelieved) {
 }
 
 TEST_F(NvmlTest, HeatAndThrottlingReachTheLedger) {
+  Record();
   Sample(10);
   EXPECT_EQ(
       ledger_->FindHeat(context_.now_ns)
@@ -143,6 +144,7 @@ TEST_F(NvmlTest, HeatAndThrottlingReachTheLedger) {
 }
 
 TEST_F(NvmlTest, ALostGpuIsToldAndLookedForAgain) {
+  Record();
   Sample(10);
   state_->lost = true;
   const Status lost = Sample(11);
@@ -153,10 +155,31 @@ TEST_F(NvmlTest, ALostGpuIsToldAndLookedForAgain) {
   state_->lost = false;
   state_->init_result = 0;
   EXPECT_EQ(Sample(13).health, Health::kOk);
+  EXPECT_EQ(events_.All<event::GpuDeviceSample>().size(), 2U);
+}
+
+TEST_F(NvmlTest, AtRestItIsAskedSeldomAndLetGoInBetween) {
+  EXPECT_EQ(Sample(10).health, Health::kOk);
   EXPECT_EQ(events_.size(), 2U);
+  EXPECT_EQ(state_->init_count, 1U);
+  EXPECT_EQ(state_->shutdown_count, 1U);
+  EXPECT_EQ(Sample(39).health, Health::kOk);
+  EXPECT_EQ(events_.size(), 0U);
+  EXPECT_EQ(state_->init_count, 1U);
+  EXPECT_EQ(Sample(40).health, Health::kOk);
+  EXPECT_EQ(events_.size(), 2U);
+  EXPECT_EQ(state_->init_count, 2U);
+  Record();
+  for (uint64_t second = 41; second < 45; ++second) {
+    EXPECT_EQ(Sample(second).health, Health::kOk);
+    EXPECT_EQ(events_.All<event::GpuDeviceSample>().size(), 2U) << second;
+  }
+  EXPECT_EQ(state_->init_count, 3U);
+  EXPECT_EQ(state_->shutdown_count, 2U);
 }
 
 TEST_F(GpuTest, Amd) {
+  Record();
   const std::string at = "sys/class/drm/card1/device/";
   tree_.Link(at + "driver", "/sys/bus/pci/drivers/amdgpu");
   tree_.Write(at + "uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:0a:00.0\n");
@@ -190,6 +213,7 @@ TEST_F(GpuTest, Amd) {
 }
 
 TEST_F(GpuTest, IntelIsBusyWhenItDoesNotSleep) {
+  Record();
   const std::string at = "sys/class/drm/card0/";
   tree_.Link(at + "device/driver", "/sys/bus/pci/drivers/xe");
   tree_.Write(at + "device/uevent", "PCI_SLOT_NAME=0000:03:00.0\n");

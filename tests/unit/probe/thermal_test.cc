@@ -96,7 +96,7 @@ TEST_F(ThermalTest, TheGpuSpeaksToo) {
   EXPECT_EQ(events_.Last<event::ThermalState>().sensor.view, "GPU 0");
   EXPECT_EQ(events_.Last<event::ThermalState>().throttle_reasons.view, "hw_thermal");
   // What it said long ago no longer counts.
-  EXPECT_EQ(Sample(30).health, Health::kFailed);
+  EXPECT_EQ(Sample(60).health, Health::kFailed);
 }
 
 }  // namespace
