@@ -1,4 +1,5 @@
-// Payloads as bytes, so that tests can compare events field by field without knowing their kinds.
+// Events of every kind with random content, and payloads as bytes, so that tests can make and compare events
+// without knowing their kinds. What is expanded for every kind is compiled once, in frame_bytes.cc.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -21,89 +21,45 @@ struct NoStrings {
   uint32_t Intern(std::string_view) { return 0; }
 };
 
-// Equal bytes, equal payloads. Texts that only carry an id must have been resolved.
-inline std::vector<std::byte> FrameBytes(const event::Payload& payload) {
-  thread_local std::vector<std::byte> bytes(1 << 18);
-  const size_t size = std::visit(
-      []<typename E>(const E& fields) -> size_t {
-        if constexpr (std::same_as<E, event::Opaque>) {
-          return 0;
-        } else {
-          NoStrings strings;
-          return event::EncodeFrame(event::Api::kNone, 0, fields, strings, bytes);
-        }
-      },
-      payload);
-  return {bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size)};
-}
+// Gives texts a number, as the ring's string table does.
+class StringNumbers {
+ public:
+  virtual ~StringNumbers() = default;
+  virtual uint32_t Intern(std::string_view text) = 0;
+};
 
-// Random events of every kind; owns what they point to.
+// event::EncodeFrame() of any payload but Opaque, which gives 0; texts inline when `numbers` is null.
+size_t EncodePayload(event::Api api, uint64_t ts_ns, const event::Payload& payload, StringNumbers* numbers,
+                     std::span<std::byte> room);
+
+// Equal bytes, equal payloads. Texts that only carry an id must have been resolved.
+std::vector<std::byte> FrameBytes(const event::Payload& payload);
+
+// Makes payloads, and owns what they point to: a payload lives until the next one is made.
 class RandomEvents {
  public:
+  // Kinds are numbered as in event::Payload; 0 is Opaque, of which none is made.
+  static constexpr size_t kFirstKind = 1;
+  static constexpr size_t kKindEnd = std::variant_size_v<event::Payload>;
+
   explicit RandomEvents(uint64_t seed) : random_(seed) {}
 
   uint64_t Below(uint64_t limit) { return std::uniform_int_distribution<uint64_t>(0, limit - 1)(random_); }
 
-  // The event lives until the next call.
+  event::Payload Make(size_t kind);
+
+  // The same for a kind known to the compiler.
   template <typename E>
   E Make() {
-    texts_.clear();
-    lists_.clear();
-    E fields{};
-    event::VisitFields(fields, *this);
-    return fields;
-  }
-
-  template <typename T>
-  void operator()(std::string_view, bool, T& field) {
-    Fill(field);
+    return std::get<E>(Make(event::Payload(E{}).index()));
   }
 
  private:
-  void Fill(event::Text& text) {
-    auto& characters = texts_.emplace_back(std::make_unique<std::string>());
-    const uint64_t size = Below(10) == 0 ? Below(3000) : Below(30);
-    for (uint64_t i = 0; i < size; ++i) characters->push_back(static_cast<char>('a' + Below(3)));
-    text = event::Text(std::string_view(*characters));
-  }
-  template <Scalar T>
-  void Fill(T& value) {
-    if constexpr (std::same_as<T, bool>) {
-      value = Below(2) == 1;
-    } else if constexpr (event::NamedEnum<T>) {
-      value = static_cast<T>(Below(event::kEnumSize<T>));
-    } else {
-      value = static_cast<T>(Below(2) == 1 ? Below(UINT64_MAX) : Below(100));
-    }
-  }
-  template <typename T>
-  void Fill(event::List<T>& list) {
-    const uint64_t count = Below(4) == 0 ? 0 : Below(12);
-    auto elements = std::make_shared<std::vector<T>>(count);
-    for (T& element : *elements) FillElement(element);
-    list = *elements;
-    lists_.push_back(std::move(elements));
-  }
-  template <typename T>
-  void FillElement(T& element) {
-    if constexpr (Scalar<T> || std::same_as<T, event::Text>) {
-      Fill(element);
-    } else {
-      event::VisitFields(element, *this);
-    }
-  }
+  class Filler;
 
   std::mt19937_64 random_;
   std::vector<std::unique_ptr<std::string>> texts_;
   std::vector<std::shared_ptr<void>> lists_;
 };
-
-// Calls visit.operator()<E>() for every event struct.
-template <typename V>
-void ForEachEventType(V&& visit) {
-  [&]<typename... E>(std::type_identity<std::variant<event::Opaque, E...>>) {
-    (visit.template operator()<E>(), ...);
-  }(std::type_identity<event::Payload>{});
-}
 
 }  // namespace smeltr::fake

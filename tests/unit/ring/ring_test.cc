@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <concepts>
 #include <map>
 #include <numeric>
 #include <string>
 #include <thread>
+#include <variant>
 
 #include "fake/ring_pair.h"
 
@@ -47,19 +49,31 @@ TEST(Ring, EventsCarryProcessThreadAndTime) {
   EXPECT_EQ(ring.reader().process(), SelfIdentity());
 }
 
+bool Write(Writer& writer, const event::Payload& payload) {
+  return std::visit(
+      [&]<typename E>(const E& fields) {
+        if constexpr (std::same_as<E, event::Opaque>) {
+          return false;
+        } else {
+          return writer.Write(event::Api::kMetal, fields);
+        }
+      },
+      payload);
+}
+
 TEST(Ring, EveryKindComesOutAsItWentIn) {
   RingPair ring;
   fake::RandomEvents random(11);
-  fake::ForEachEventType([&]<typename E>() {
+  for (size_t kind = fake::RandomEvents::kFirstKind; kind < fake::RandomEvents::kKindEnd; ++kind) {
     for (int round = 0; round < 20; ++round) {
-      const E fields = random.Make<E>();
-      if (!ring.writer().Write(event::Api::kMetal, fields)) continue;  // Larger than a block.
+      const event::Payload fields = random.Make(kind);
+      if (!Write(ring.writer(), fields)) continue;  // Larger than a block.
       const auto events = ring.Drain();
       ASSERT_EQ(events.size(), 1U);
-      EXPECT_EQ(events[0].kind, E::kKind);
-      EXPECT_EQ(events[0].frame, fake::FrameBytes(event::Payload(fields)));
+      EXPECT_EQ(events[0].kind, event::KindOf(fields));
+      EXPECT_EQ(events[0].frame, fake::FrameBytes(fields));
     }
-  });
+  }
 }
 
 TEST(Ring, ManyBlocksComeOutInOrder) {
