@@ -10,12 +10,12 @@ namespace smeltr::faces::cli {
 
 std::unique_ptr<Command> MakeSessions() {
   std::vector<std::unique_ptr<Command>> parts;
-  for (const MakeCommand make : {MakeSessionsLs, MakeSessionsShow, MakeSessionsPin, MakeSessionsUnpin,
-                                 MakeSessionsRm, MakeSessionsPrune}) {
+  for (const MakeCommand make : {MakeSessionsLs, MakeSessionsShow, MakeSessionsVerify, MakeSessionsRepair,
+                                 MakeSessionsPin, MakeSessionsUnpin, MakeSessionsRm, MakeSessionsPrune}) {
     parts.push_back(make());
   }
   return MakeGroup(
-      {"sessions", "List, show, keep and delete recorded sessions",
+      {"sessions", "List, show, check, keep and delete recorded sessions",
        "Examples:\n  smeltr sessions ls\n  smeltr sessions show --last\n  smeltr sessions prune"},
       std::move(parts));
 }

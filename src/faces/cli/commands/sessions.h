@@ -9,6 +9,8 @@ namespace smeltr::faces::cli {
 
 std::unique_ptr<Command> MakeSessionsLs();
 std::unique_ptr<Command> MakeSessionsShow();
+std::unique_ptr<Command> MakeSessionsVerify();
+std::unique_ptr<Command> MakeSessionsRepair();
 std::unique_ptr<Command> MakeSessionsPin();
 std::unique_ptr<Command> MakeSessionsUnpin();
 std::unique_ptr<Command> MakeSessionsRm();
