@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "base/clock.h"
+#include "session/append_file.h"
 #include "session/open_lock.h"
 
 namespace smeltr::daemon {
@@ -60,6 +61,8 @@ Result<SessionLog> SessionLog::Create(const std::filesystem::path& sessions_dire
     return std::unexpected(writer.error());
   }
   log.writer_ = std::move(*writer);
+  // Else a power loss could take the whole directory, whatever of its content is safe.
+  context.sync.Post([sessions_directory] { return session::SyncDirectory(sessions_directory); });
   context.router.bus().Opened({log.metadata().session_id, session::ShortId(log.metadata()),
                                std::string(session::Name(log.metadata().kind)), log.metadata().name});
   log.AppendOwn(event::Api::kNone, 0, event::SessionStarted{WallNowNs()});

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "session/append_file.h"
 #include "session/index.h"
 #include "session/store.h"
 #include "util/log.h"
@@ -143,9 +144,12 @@ Result<void> SegmentedWriter::Close() {
 }
 
 std::function<Result<void>()> SegmentedWriter::SyncTask() {
-  return [closed = std::exchange(unsynced_, {}), current = writer_.SyncTask()]() -> Result<void> {
+  const bool names = std::exchange(names_unsynced_, false);
+  return [closed = std::exchange(unsynced_, {}), current = writer_.SyncTask(), names,
+          directory = directory_]() -> Result<void> {
     for (const auto& sync : closed) SMELTR_TRY(sync());
-    return current();
+    SMELTR_TRY(current());
+    return names ? SyncDirectory(directory) : Result<void>();
   };
 }
 
@@ -178,6 +182,7 @@ void SegmentedWriter::StartNext() {
   closed_.push_back({.number = number_, .bytes = writer_.totals().file_bytes});
   closed_bytes_ += closed_.back().bytes;
   ++number_;
+  names_unsynced_ = true;
   writer_ = std::move(*writer);
   checked_bytes_ = writer_.totals().file_bytes;
   Trim(SegmentLimit());

@@ -42,7 +42,8 @@ class SegmentedWriter {
   void FlushIfDue(uint64_t now_ns);
   Result<void> Flush();
   Result<void> Close();
-  // Also of files that were completed since the last task; see Writer::SyncTask.
+  // Also of files that were completed since the last task, and of the names of new ones; see
+  // Writer::SyncTask.
   std::function<Result<void>()> SyncTask();
   Result<void> Sync() { return SyncTask()(); }
   void FlushIfIdle() { writer_.FlushIfIdle(); }
@@ -82,6 +83,7 @@ class SegmentedWriter {
   WriterStats closed_stats_;    // Of this writer's closed files.
   WriterStats sum_;             // What stats() last gave.
   std::vector<std::function<Result<void>()>> unsynced_;
+  bool names_unsynced_ = true;  // Files were made since the last task.
 };
 
 }  // namespace smeltr::session
