@@ -13,11 +13,12 @@ FIELD = re.compile(r"^\s+(FIELD|OPTIONAL)\(([\w<>:]+), (\w+)\)\s*(?://\s*(.*))?$
 ENUM = re.compile(r"^SMELTR_ENUM_NAMES\((\w+),([^)]*)\);", re.MULTILINE)
 INTRO = """# Events
 
-Made from `src/event/kinds.def` and `types.h` by `tools/gen_events.py`; do not edit. Times are ns on CLOCK_MONOTONIC unless a
-name says otherwise. Fields marked *optional* are left out of JSON when zero or empty. A kind marked *per API* carries
-its GPU interface in front of its name: `VulkanCbCommitted`, `CudaCbCommitted`, `MetalCbCommitted`.
-Every event also has `ts_mono_ns`, `seq`, `pid`, `tid` and `source`. Types that end in `Id` are 64-bit numbers; those of the table at the
-end are numbers of a byte, which JSON shows by name. JSON shows a list of `Attribute` as one object, and a double that is no number as null.
+Made from `src/event/kinds.def` and `types.h` by `tools/gen_events.py`; do not edit. Times are ns on CLOCK_MONOTONIC
+unless a name says otherwise. Fields marked *optional* are left out of JSON when zero or empty. A kind marked *per
+API* carries its GPU interface in front of its name: `VulkanCbCommitted`, `CudaCbCommitted`, `MetalCbCommitted`.
+Every event also has `ts_mono_ns`, `seq`, `pid`, `tid` and `source`. Types that end in `Id` are 64-bit numbers;
+those of the table at the end are numbers of a byte, which JSON shows by name. JSON shows a list of `Attribute` as
+one object, and a double that is no number as null.
 """
 ENUMS = """
 ## Names of numbers
