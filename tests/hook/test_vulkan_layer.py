@@ -184,6 +184,16 @@ def test_queue_depth_counts_what_is_in_flight(layer: Layer) -> None:
     assert all(later <= earlier + 1 for earlier, later in pairwise(depths))
 
 
+def test_completions_keep_up_with_a_program_that_keeps_the_device_busy(layer: Layer) -> None:
+    # On llvmpipe a read lasts until the device is idle: one for each command buffer would fall behind for good.
+    run = layer(BUILD / "bin" / "smeltr-demo", "--crash-after", "30")
+    assert run.status == -signal.SIGSEGV
+    committed, completed = len(run.kind("CbCommitted")), len(run.kind("CbCompleted"))
+    assert committed == 44
+    assert committed - completed <= 16
+    assert {event["time_source"] for event in run.kind("CbCompleted")} == {"gpu"}
+
+
 def test_labels_are_scopes_and_debug_names_are_symbols(layer: Layer) -> None:
     run = layer(WORKLOAD / "vk_loop", "labels", "5")
     check_books(run)

@@ -38,9 +38,9 @@ TrackedCb* CbTracker::Front() {
   return head == tail_.load(std::memory_order_acquire) ? nullptr : &At(head);
 }
 
-const TrackedCb* CbTracker::Second() const {
-  const uint64_t second = head_.load(std::memory_order_relaxed) + 1;
-  return second >= tail_.load(std::memory_order_acquire) ? nullptr : &At(second);
+TrackedCb* CbTracker::Behind(uint32_t places) const {
+  const uint64_t position = head_.load(std::memory_order_relaxed) + places;
+  return position >= tail_.load(std::memory_order_acquire) ? nullptr : &At(position);
 }
 
 void CbTracker::Pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "event/event.h"
@@ -22,6 +23,8 @@ struct TrackedCb {
   uint64_t seen_ns = 0;       // When the watching side first knew it complete; 0 = not yet.
   uint32_t run = 0;           // Which run of the recording this is, from 1.
   bool warned = false;
+  bool read_ahead = false;  // Its queries were read together with those of others.
+  size_t read_at = 0;       // And lie there.
 };
 
 class CbTracker {
@@ -55,8 +58,8 @@ class CbTracker {
   // --- the watching side; one thread ---
   // The oldest command buffer in flight, or nullptr.
   TrackedCb* Front();
-  // The one behind it, or nullptr.
-  const TrackedCb* Second() const;
+  // The one `places` behind it, or nullptr.
+  TrackedCb* Behind(uint32_t places) const;
   void Pop();
   bool empty() const {
     return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);

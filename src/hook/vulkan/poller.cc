@@ -163,17 +163,20 @@ bool Poller::LookAt(Queue& queue) {
   }
   const uint64_t now_ns = MonotonicNowNs();
   queue.tracker.MarkSeen(completed, now_ns);
+  uint32_t ahead = 0;  // Of those to come, read already.
   while (TrackedCb* cb = queue.tracker.Front()) {
     if (cb->submission > completed) break;
     auto* recording = static_cast<Recording*>(cb->recording);
     // On llvmpipe a read blocks until the device is idle; a recording that may be submitted again meanwhile
     // must not be held for so long. Its submitter reads it then, or it waits for the device to be idle.
-    const bool may_run_again = recording != nullptr && recording->begun && !recording->one_time &&
-                               recording->references.load(std::memory_order_relaxed) > 1 &&
-                               recording->runs.load(std::memory_order_relaxed) == cb->run;
     const bool would_block = device_.traits.llvmpipe && completed < queue.tracker.last_submission();
-    if (would_block && may_run_again) break;
-    publisher_.Publish(queue, *cb, !would_block || !g_exiting.load(std::memory_order_relaxed));
+    const bool may_block = !g_exiting.load(std::memory_order_relaxed);
+    if (would_block && ahead == 0) {
+      if (MayRunAgain(*cb)) break;
+      if (may_block) ahead = publisher_.ReadAhead(queue, completed);
+    }
+    publisher_.Publish(queue, *cb, !would_block || may_block);
+    ahead -= std::min(ahead, 1U);
     if (recording != nullptr) Release(*recording);
     queue.tracker.Pop();
     progressed_ = true;

@@ -94,14 +94,78 @@ bool Publisher::ReadPoints(const Recording& recording, uint64_t begin_ticks, uin
   return boundaries_.Push({.op_count = all, .ns = since_begin(end_ticks)});
 }
 
+bool MayRunAgain(const TrackedCb& cb) {
+  const auto* recording = static_cast<const Recording*>(cb.recording);
+  return recording != nullptr && recording->begun && !recording->one_time &&
+         recording->references.load(std::memory_order_relaxed) > 1 &&
+         recording->runs.load(std::memory_order_relaxed) == cb.run;
+}
+
+uint32_t Publisher::ReadAhead(Queue& queue, uint64_t completed) {
+  batch_.Clear();
+  uint32_t count = 0;
+  for (; count < kReadAhead; ++count) {
+    TrackedCb* cb = queue.tracker.Behind(count);
+    if (cb == nullptr || cb->submission > completed || MayRunAgain(*cb)) break;
+    cb->read_ahead = AddToBatch(*cb);
+  }
+  batch_.Read(device_);
+  for (uint32_t i = 0; i < count; ++i) {
+    const TrackedCb& cb = *queue.tracker.Behind(i);
+    if (!cb.read_ahead) continue;
+    auto& recording = *static_cast<Recording*>(cb.recording);
+    if (batch_.ticks(cb.read_at) != 0) recording.read_run.store(cb.run, std::memory_order_relaxed);
+    recording.query_busy.clear(std::memory_order_release);
+  }
+  return count;
+}
+
+// Holds the recording's queries when it returns true.
+bool Publisher::AddToBatch(TrackedCb& cb) {
+  auto* recording = static_cast<Recording*>(cb.recording);
+  // Of earlier runs nothing is left in the queries.
+  const auto is_last_run = [&] { return recording->runs.load(std::memory_order_relaxed) == cb.run; };
+  if (recording == nullptr || !recording->begun || !is_last_run()) return false;
+  if (recording->query_busy.test_and_set(std::memory_order_acquire)) return false;
+  size_t ignored = 0;
+  bool added = is_last_run() && batch_.Add(recording->pair, cb.read_at);
+  for (size_t i = 0; added && recording->sampled && i < recording->chunks.size(); ++i) {
+    added = batch_.Add(recording->chunks[i], ignored);
+  }
+  if (!added) recording->query_busy.clear(std::memory_order_release);
+  return added;
+}
+
+bool Publisher::TakeRead(const TrackedCb& cb, uint64_t (&ticks)[2], bool* points) {
+  const auto& recording = *static_cast<const Recording*>(cb.recording);
+  ticks[0] = batch_.ticks(cb.read_at);
+  ticks[1] = batch_.ticks(cb.read_at + 1);
+  if (ticks[0] == 0 || ticks[1] == 0) return false;
+  if (points == nullptr || !recording.sampled) return true;
+  boundaries_.Clear();
+  const auto since_begin = [&](uint64_t at) { return clock_.DurationNs(ticks[0], at, recording.valid_bits); };
+  for (size_t i = 0; i < recording.points.size(); ++i) {
+    const uint64_t at = batch_.ticks(cb.read_at + QueryAllocator::kPair + i);
+    if (at == 0 || !boundaries_.Push({.op_count = recording.points[i], .ns = since_begin(at)})) return true;
+  }
+  const auto all = static_cast<uint32_t>(recording.ops.size());
+  *points = boundaries_.Push({.op_count = all, .ns = since_begin(ticks[1])});
+  return true;
+}
+
+bool Publisher::Read(const TrackedCb& cb, bool may_read, uint64_t (&ticks)[2], bool* points) {
+  if (cb.read_ahead) return TakeRead(cb, ticks, points);
+  return may_read && ReadRun(*static_cast<Recording*>(cb.recording), cb.run, ticks, points);
+}
+
 GpuSpan Publisher::HostSpanOf(Queue& queue, const TrackedCb& cb, bool may_read) {
   GpuSpan span = queue.tracker.HostSpan(cb.committed_ns, cb.seen_ns);
   // It was seen complete some time after it was. If the next one has begun by then, that bounds it.
-  const TrackedCb* next = queue.tracker.Second();
-  auto* next_recording = next != nullptr ? static_cast<Recording*>(next->recording) : nullptr;
+  const TrackedCb* next = queue.tracker.Behind(1);
+  const auto* next_recording = next != nullptr ? static_cast<const Recording*>(next->recording) : nullptr;
   uint64_t ticks[2];
-  if (may_read && next_recording != nullptr && next->seen_ns != 0 && next_recording->begun &&
-      ReadRun(*next_recording, next->run, ticks, nullptr)) {
+  if (next_recording != nullptr && next->seen_ns != 0 && next_recording->begun &&
+      Read(*next, may_read, ticks, nullptr)) {
     const uint64_t begin_ns = clock_.ToNs(ticks[0], next_recording->valid_bits);
     if (begin_ns > span.start_ns) span.end_ns = std::min(span.end_ns, begin_ns);
   }
@@ -117,11 +181,11 @@ GpuSpan Publisher::HostSpanOf(Queue& queue, const TrackedCb& cb, bool may_read) 
 }
 
 Publisher::Times Publisher::TimesOf(Queue& queue, const TrackedCb& cb, bool may_read) {
-  auto* recording = static_cast<Recording*>(cb.recording);
+  const auto* recording = static_cast<const Recording*>(cb.recording);
   Times times;
   uint64_t ticks[2];
   const bool timed = recording != nullptr && recording->begun;
-  if (!timed || !may_read || !ReadRun(*recording, cb.run, ticks, &times.sampled)) {
+  if (!timed || !Read(cb, may_read, ticks, &times.sampled)) {
     if (timed) Skip(kApi, event::SkipReason::kResultLost, "GPU times could not be read in time");
     times.span = HostSpanOf(queue, cb, may_read);
     return times;

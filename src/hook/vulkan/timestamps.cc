@@ -6,10 +6,10 @@ namespace smeltr::hook::vulkan {
 
 bool QueryAllocator::Take(Device& device, uint32_t count, QueryRange& range) {
   const std::lock_guard lock(mutex_);
-  std::vector<QueryRange>& spare = count == kPair ? spare_pairs_ : spare_chunks_;
+  std::deque<QueryRange>& spare = count == kPair ? spare_pairs_ : spare_chunks_;
   if (spare.empty() && !AddPool(device, spare, count)) return false;
-  range = spare.back();
-  spare.pop_back();
+  range = spare.front();
+  spare.pop_front();
   return true;
 }
 
@@ -23,7 +23,7 @@ void QueryAllocator::Return(Device& device, QueryRange range) {
   (range.count == kPair ? spare_pairs_ : spare_chunks_).push_back(range);
 }
 
-bool QueryAllocator::AddPool(Device& device, std::vector<QueryRange>& spare, uint32_t count) {
+bool QueryAllocator::AddPool(Device& device, std::deque<QueryRange>& spare, uint32_t count) {
   VkQueryPoolCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
   info.queryType = VK_QUERY_TYPE_TIMESTAMP;
@@ -32,9 +32,8 @@ bool QueryAllocator::AddPool(Device& device, std::vector<QueryRange>& spare, uin
   if (device.next.CreateQueryPool(device.handle, &info, nullptr, &pool) != VK_SUCCESS) return false;
   pools_.push_back(pool);
   if (device.traits.host_query_reset) device.next.ResetQueryPool(device.handle, pool, 0, kPoolQueries);
-  spare.reserve(spare.size() + kPoolQueries / count);
-  for (uint32_t first = kPoolQueries; first >= count; first -= count) {
-    spare.push_back({.pool = pool, .first = first - count, .count = count});
+  for (uint32_t first = 0; first + count <= kPoolQueries; first += count) {
+    spare.push_back({.pool = pool, .first = first, .count = count});
   }
   return true;
 }

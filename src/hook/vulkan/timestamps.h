@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <vector>
 
@@ -36,11 +37,12 @@ class QueryAllocator {
   void Destroy(Device& device);
 
  private:
-  bool AddPool(Device& device, std::vector<QueryRange>& spare, uint32_t count);
+  bool AddPool(Device& device, std::deque<QueryRange>& spare, uint32_t count);
 
   std::mutex mutex_;
-  std::vector<QueryRange> spare_pairs_;
-  std::vector<QueryRange> spare_chunks_;
+  // First in, first out: what is used one after the other lies side by side (query_batch.h).
+  std::deque<QueryRange> spare_pairs_;
+  std::deque<QueryRange> spare_chunks_;
   std::vector<VkQueryPool> pools_;
 };
 

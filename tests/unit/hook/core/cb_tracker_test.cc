@@ -41,14 +41,14 @@ TEST_F(CbTrackerTest, ComesOutInOrderOfSubmission) {
 }
 
 TEST_F(CbTrackerTest, TheSecondIsTheOneBehindTheFront) {
-  EXPECT_EQ(tracker_.Second(), nullptr);
+  EXPECT_EQ(tracker_.Behind(1), nullptr);
   Submit(1, 1);
-  EXPECT_EQ(tracker_.Second(), nullptr);
+  EXPECT_EQ(tracker_.Behind(1), nullptr);
   Submit(1, 2);
-  ASSERT_NE(tracker_.Second(), nullptr);
-  EXPECT_EQ(event::Raw(tracker_.Second()->cb_id), 2U);
+  ASSERT_NE(tracker_.Behind(1), nullptr);
+  EXPECT_EQ(event::Raw(tracker_.Behind(1)->cb_id), 2U);
   tracker_.Pop();
-  EXPECT_EQ(tracker_.Second(), nullptr);
+  EXPECT_EQ(tracker_.Behind(1), nullptr);
 }
 
 TEST_F(CbTrackerTest, AFailedSubmissionNeverShowsAndItsNumberIsUsedAgain) {
