@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <numeric>
 #include <system_error>
 
 #include "base/fd.h"
@@ -63,9 +64,15 @@ bool LooksOpen(const StoredSession& session, const std::set<std::string>& open_s
   return session.metadata.ended_rfc3339.empty() && ChangedRecently(session.directory);
 }
 
+// One that comes from elsewhere is as old here as its import.
+uint64_t ImportOf(const StoredSession& session) {
+  return ParseInstant(session.metadata.imported_rfc3339).value_or(0);
+}
+
 uint64_t EndOf(const StoredSession& session) {
   const uint64_t started_ns = ParseInstant(session.metadata.started_rfc3339).value_or(0);
-  return std::max(started_ns, ParseInstant(session.metadata.ended_rfc3339).value_or(0));
+  const uint64_t ended_ns = ParseInstant(session.metadata.ended_rfc3339).value_or(0);
+  return std::max({started_ns, ended_ns, ImportOf(session)});
 }
 
 bool OlderThan(const KeptSession& session, uint64_t days, uint64_t now_unix_ns) {
@@ -108,6 +115,7 @@ class Planner {
     std::vector<size_t> surplus;
     for (size_t i = 0; i < sessions_.size(); ++i) {
       if (gone_[i] || sessions_[i].stored.metadata.kind != SessionKind::kPostMortem) continue;
+      if (ImportOf(sessions_[i].stored) != 0) continue;  // Somebody wanted them.
       if (++count > settings_.max_post_mortems) surplus.push_back(i);
     }
     for (size_t i = surplus.size(); i-- > 0;) Remove(surplus[i], RemovalReason::kPostMortemCount);
@@ -117,8 +125,13 @@ class Planner {
     if (settings_.max_total_bytes == 0) return;
     uint64_t total = 0;
     for (size_t i = 0; i < sessions_.size(); ++i) total += gone_[i] ? 0 : sessions_[i].bytes;
+    // Oldest first.
+    std::vector<size_t> order(sessions_.size());
+    std::iota(order.rbegin(), order.rend(), size_t{0});
+    std::ranges::stable_partition(order, [&](size_t i) { return ImportOf(sessions_[i].stored) == 0; });
     for (const bool crashed : {false, true}) {
-      for (size_t i = sessions_.size(); i-- > 0 && total > settings_.max_total_bytes;) {
+      for (const size_t i : order) {
+        if (total <= settings_.max_total_bytes) break;
         if (gone_[i] || sessions_[i].crashed != crashed) continue;
         Remove(i, RemovalReason::kTotalSize);
         if (gone_[i]) total -= sessions_[i].bytes;
