@@ -18,7 +18,10 @@ TimeRange SessionSource::range() const {
     range.end_ns = std::max(range.end_ns, summary.max_ts_ns);
     first = false;
   }
-  return range;
+  // Limits that leave nothing are a damaged session's.
+  const uint64_t begin_ns = std::max(range.begin_ns, limits_.begin_ns);
+  const uint64_t end_ns = limits_.end_ns != 0 ? std::min(range.end_ns, limits_.end_ns) : range.end_ns;
+  return begin_ns <= end_ns ? TimeRange{begin_ns, end_ns} : range;
 }
 
 }  // namespace smeltr::analysis

@@ -23,8 +23,10 @@ class EventSource {
   virtual ~EventSource() = default;
   // Every event of one kind, in no particular order. Texts and lists live during the call only.
   virtual void ForEachBatch(event::Kind kind, const VisitBatch& visit) const = 0;
-  // Over the events of all kinds.
+  // Of what was recorded: over the events of all kinds, within what the session is known to cover.
   virtual TimeRange range() const = 0;
+  // Of what is older only some events are there: the rest was cut away. 0: nothing was.
+  virtual uint64_t whole_from_ns() const { return 0; }
 
   // visit(const event::Envelope&, const E&) for every event of the kind E.
   template <typename E, typename F>
@@ -37,15 +39,20 @@ class EventSource {
 };
 
 // A recording that a new daemon took over continues in another file: a session has one reader a file.
-// The readers must outlive this.
+// The readers must outlive this. `limits` of the range of its events; 0: none.
 class SessionSource final : public EventSource {
  public:
-  explicit SessionSource(std::span<const session::Reader> readers) : readers_(readers) {}
+  explicit SessionSource(std::span<const session::Reader> readers, TimeRange limits = {},
+                         uint64_t whole_from_ns = 0)
+      : readers_(readers), limits_(limits), whole_from_ns_(whole_from_ns) {}
   void ForEachBatch(event::Kind kind, const VisitBatch& visit) const override;
   TimeRange range() const override;
+  uint64_t whole_from_ns() const override { return whole_from_ns_; }
 
  private:
   std::span<const session::Reader> readers_;
+  TimeRange limits_;
+  uint64_t whole_from_ns_;
 };
 
 }  // namespace smeltr::analysis

@@ -67,6 +67,21 @@ void AddCbNotices(Breakdown& breakdown) {
          fmt::format("{} never completed and {} no time here; `smeltr sessions show` lists them.",
                      FormatCounted(cbs.incomplete, "command buffer"), cbs.incomplete == 1 ? "has" : "have")});
   }
+  if (cbs.untimed > 0) {
+    breakdown.notices.push_back(
+        {"cbs_untimed",
+         fmt::format(
+             "{} completed at a time that is not in the session and {} no time here: totals are lower "
+             "bounds.",
+             FormatCounted(cbs.untimed, "command buffer"), cbs.untimed == 1 ? "has" : "have")});
+  }
+  if (cbs.cut_away > 0) {
+    breakdown.notices.push_back(
+        {"cbs_cut_away",
+         fmt::format("{} {} no time here: what became of {} is in the part of the session that was cut away.",
+                     FormatCounted(cbs.cut_away, "command buffer"), cbs.cut_away == 1 ? "has" : "have",
+                     cbs.cut_away == 1 ? "it" : "them")});
+  }
   if (cbs.failed > 0) {
     breakdown.notices.push_back(
         {"cbs_failed", fmt::format("{} failed on the GPU.", FormatCounted(cbs.failed, "command buffer"))});

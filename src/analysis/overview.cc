@@ -49,7 +49,15 @@ class Collector {
   void On(const Envelope& envelope, const event::ProcessSeen& fields) {
     ProcessRow& process = Process(envelope.pid);
     process.parent_pid = fields.parent_pid;
-    process.executable = fields.executable.view;
+    // Told again when it has executed something else; a short one may leave but its name.
+    uint64_t& told_ns = executable_told_ns_[envelope.pid];
+    if (told_ns > envelope.ts_ns) return;
+    told_ns = envelope.ts_ns;
+    if (!fields.executable.empty()) {
+      process.executable = fields.executable.view;
+    } else if (process.executable.empty()) {
+      process.executable = fields.process_name.view;
+    }
   }
   void On(const Envelope& envelope, const event::ProcessExit& fields) {
     ProcessRow& process = Process(envelope.pid);
@@ -98,13 +106,14 @@ class Collector {
 
   Overview& overview_;
   std::map<uint32_t, ProcessRow> processes_;
+  std::map<uint32_t, uint64_t> executable_told_ns_;
   std::map<std::tuple<event::Api, std::string, int64_t>, ErrorRow> errors_;
 };
 
 void ListInFlight(const Timeline& timeline, Overview& overview) {
   std::vector<uint32_t> open;
   for (uint32_t i = 0; i < timeline.cbs().size(); ++i) {
-    if (!timeline.cbs()[i].completed) open.push_back(i);
+    if (timeline.cbs()[i].fate == CbFate::kInFlight) open.push_back(i);
   }
   const size_t shown = std::min(open.size(), kMaxOverviewRows);
   std::partial_sort(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(shown), open.end(),

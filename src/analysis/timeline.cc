@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/fates.h"
 #include "base/bytes.h"
 
 namespace smeltr::analysis {
@@ -204,6 +205,7 @@ class TimelineBuilder {
       CommandBuffer& cb = t_.cbs_[i];
       if (cb.committed) ++counts.committed;
       if (!cb.completed) {
+        cb.fate = CbFate::kInFlight;
         ++counts.incomplete;
         continue;
       }
@@ -281,6 +283,7 @@ Timeline Timeline::Build(const EventSource& source) {
                event::HookDropped, event::HookSkipped, event::SidecarDropped, event::SessionResumed,
                event::StorageDegraded>(source);
   builder.Finish();
+  FateFinder(timeline).Run(source);
   return timeline;
 }
 

@@ -60,6 +60,14 @@ struct Queue {
   uint64_t last_end_ns = 0;
 };
 
+// What is known of the end of a CB.
+enum class CbFate : uint8_t {
+  kCompleted,  // It is in the session.
+  kUntimed,    // A later submission of its queue found it complete; when is not in the session.
+  kInFlight,   // As far as is known.
+  kCutAway,    // It is older than what is whole of the session (EventSource::whole_from_ns).
+};
+
 struct CommandBuffer {
   uint64_t cb_id = 0;
   uint64_t commit_ns = 0;  // Worked out from in_flight_ns when the commit event is missing.
@@ -71,6 +79,7 @@ struct CommandBuffer {
   uint32_t thread = kNone;
   bool committed = false;
   bool completed = false;
+  CbFate fate = CbFate::kCompleted;
   event::CbStatus status = event::CbStatus::kCompleted;
   event::TimeSource time_source = event::TimeSource::kGpu;
 
@@ -94,7 +103,10 @@ struct CaptureLoss {
 struct CbCounts {
   uint64_t committed = 0;
   uint64_t completed = 0;
-  uint64_t incomplete = 0;  // Committed, never completed.
+  // Committed, and their completion is not in the session, by fate.
+  uint64_t incomplete = 0;  // In flight, as far as is known.
+  uint64_t untimed = 0;
+  uint64_t cut_away = 0;
   uint64_t failed = 0;
   uint64_t abandoned = 0;
   uint64_t commit_lost = 0;  // Completed, but the commit is not in the session.
@@ -126,6 +138,7 @@ class Timeline {
 
  private:
   friend class TimelineBuilder;
+  friend class FateFinder;
 
   TimeRange range_;
   StringTable texts_;

@@ -77,6 +77,8 @@ Json CbCountsJson(const analysis::CbCounts& counts) {
   json["committed"] = counts.committed;
   json["completed"] = counts.completed;
   json["incomplete"] = counts.incomplete;
+  json["untimed"] = counts.untimed;
+  json["cut_away"] = counts.cut_away;
   json["failed"] = counts.failed;
   json["abandoned"] = counts.abandoned;
   json["commit_lost"] = counts.commit_lost;

@@ -182,7 +182,7 @@ class LineParser {
   void OnCommit() {
     Emit(event::CbCommitted{.cb_id = CbId{Unsigned(Word(2))},
                             .queue_id = QueueId{Number("q", 1)},
-                            .queue_depth = static_cast<uint32_t>(Number("depth", 1)),
+                            .queue_depth = static_cast<uint32_t>(Number("depth", 0)),
                             .scope_id = ScopeId{Number("scope", 0)}},
          Api::kVulkan);
   }

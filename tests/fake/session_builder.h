@@ -6,7 +6,8 @@
 //   scope+ 1 decode [parent=2] [class=Layer] [label] [.key=value ...]
 //   scope- 1
 //   eval+ 5 [stack=1,2]        eval- 5 [async]
-//   commit 7 [q=1] [scope=1] [depth=1]
+//   commit 7 [q=1] [scope=1] [depth=0]
+//                                                       depth 0: not told
 //   done 7 [q=1] [gpu=100..140] [host=100..140] [inflight=40] [error=-4] [abandoned]
 //   ops 7 matmul:30x2@1 softmax:10!profile :5 copy=copy:9     symbol:gpu_ns[xcount][@scope][!precision]
 //   dropped CbOps 12   skipped no_timestamps 3 [detail]   storage 5 [reason]   resumed 2   hello   apierror

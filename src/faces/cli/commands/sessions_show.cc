@@ -118,6 +118,9 @@ class Page {
                        FormatCount(cbs.completed) + " completed";
     if (cbs.failed > 0) text += ", " + FormatCount(cbs.failed) + " failed";
     if (cbs.abandoned > 0) text += ", " + FormatCount(cbs.abandoned) + " abandoned";
+    if (cbs.commit_lost > 0) text += " (" + FormatCount(cbs.commit_lost) + " committed before)";
+    if (cbs.untimed > 0) text += ", " + FormatCount(cbs.untimed) + " completed unread";
+    if (cbs.cut_away > 0) text += ", " + FormatCount(cbs.cut_away) + " unknown (cut away)";
     if (cbs.incomplete > 0) text += ", " + FormatCount(cbs.incomplete) + " in flight at the end";
     return text;
   }
