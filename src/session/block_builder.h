@@ -2,11 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "base/bytes.h"
 #include "event/event.h"
+#include "session/list_builder.h"
 #include "session/row_table.h"
 #include "session/schema.h"
 #include "session/text_table.h"
@@ -15,9 +15,6 @@ namespace smeltr::session {
 
 class BlockBuilder {
  public:
-  // seq, ts_ns, pid, tid stand before the fields of the kind.
-  static constexpr size_t kEnvelopeColumns = 4;
-
   explicit BlockBuilder(const Schema& schema);
 
   // E: the struct that the schema is of.
@@ -38,45 +35,14 @@ class BlockBuilder {
  private:
   struct FieldStager;
 
+  void PutNumbers(size_t column, Compressor& compressor, ByteBuffer& scratch, ByteBuffer& out);
+
   const Schema& schema_;
   RowTable rows_;
-  std::vector<RowTable> lists_;  // One a list field, in the order of the fields.
+  std::vector<ListBuilder> lists_;  // One a list field, in the order of the fields.
+  // By column; the values of those that others are near to, while the block is encoded.
+  std::vector<std::vector<uint64_t>> kept_;
 };
-
-namespace internal {
-
-template <typename T>
-constexpr uint64_t Number(T value) {
-  if constexpr (std::same_as<T, double>) {
-    return std::bit_cast<uint64_t>(value);
-  } else {
-    return static_cast<uint64_t>(value);
-  }
-}
-
-// Puts the fields of a list element, or the element itself, into one row.
-struct ElementStager {
-  RowTable& rows;
-  TextTable& texts;
-  size_t column = 0;
-
-  template <typename T>
-  void operator()(std::string_view, bool, const T& field) {
-    Stage(field);
-  }
-  void Stage(const event::Text& text) { rows.Set(column++, texts.Intern(text.view)); }
-  template <Scalar T>
-  void Stage(T value) {
-    rows.Set(column++, Number(value));
-  }
-  template <typename T>
-    requires(!Scalar<T>)
-  void Stage(const T& fields) {
-    VisitFields(fields, *this);
-  }
-};
-
-}  // namespace internal
 
 struct BlockBuilder::FieldStager {
   BlockBuilder& block;
@@ -91,18 +57,11 @@ struct BlockBuilder::FieldStager {
   uint64_t Stage(const event::Text& text) { return texts.Intern(text.view); }
   template <Scalar T>
   uint64_t Stage(T value) {
-    return internal::Number(value);
+    return NumberOf(value);
   }
   template <typename T>
   uint64_t Stage(const event::List<T>& elements) {
-    RowTable& rows = block.lists_[list++];
-    const size_t count = std::min<size_t>(elements.size(), kMaxListElements);
-    for (const T& element : elements.first(count)) {
-      rows.PrepareRow();
-      internal::ElementStager{rows, texts}.Stage(element);
-      rows.CommitRow();
-    }
-    return count;
+    return block.lists_[list++].Append(elements, texts);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 namespace smeltr::session {
 namespace {
@@ -20,14 +21,54 @@ struct Range {
   unsigned width() const { return BytesFor(max - min); }
 };
 
-// Bits that a sample of the values would need: the better guide to what compresses than the widest value.
+// The bits that a sample takes, less what its values have in common: the better guide to what compresses than
+// the widest value of all. The stride is odd: what repeats itself does so in even periods more often.
 template <typename ValueAt>
-uint64_t SampledBits(size_t count, ValueAt value_at) {
-  constexpr size_t kSamples = 128;
-  const size_t stride = std::max<size_t>(1, count / kSamples);
+uint64_t BitsOfSample(size_t count, ValueAt value_at) {
+  std::array<uint64_t, kSampledValues + 1> sample;
+  size_t size = 0;
+  Range range;
+  for (size_t i = 1; i < count && size < sample.size(); i += count / kSampledValues | 1) {
+    sample[size] = value_at(i);
+    range.Add(sample[size++]);
+  }
   uint64_t bits = 0;
-  for (size_t i = 1; i < count; i += stride) bits += static_cast<uint64_t>(std::bit_width(value_at(i)));
+  for (size_t i = 0; i < size; ++i) bits += static_cast<uint64_t>(std::bit_width(sample[i] - range.min));
   return bits;
+}
+
+template <typename ValueAt>
+Range RangeOf(size_t count, ValueAt value_at) {
+  Range range;
+  for (size_t i = 0; i < count; ++i) range.Add(value_at(i));
+  return range;
+}
+
+// What all values can be divided by: clocks tick in more than a nanosecond.
+uint64_t CommonFactor(std::span<const uint64_t> values) {
+  constexpr size_t kSamples = 64;
+  uint64_t sampled = 0;
+  for (size_t i = 0; i < values.size() && sampled != 1; i += values.size() / kSamples | 1) {
+    sampled = std::gcd(sampled, values[i]);
+  }
+  if (sampled == 1) return 1;
+  if (!std::has_single_bit(sampled) && sampled != 0 &&
+      std::ranges::all_of(values, [&](uint64_t value) { return value % sampled == 0; })) {
+    return sampled;
+  }
+  uint64_t any_bit = 0;
+  for (const uint64_t value : values) any_bit |= value;
+  return any_bit == 0 ? 1 : uint64_t{1} << std::countr_zero(any_bit);
+}
+
+void Divide(std::span<uint64_t> values, uint64_t factor) {
+  if (factor == 1) return;
+  if (std::has_single_bit(factor)) {
+    const int shift = std::countr_zero(factor);
+    for (uint64_t& value : values) value >>= shift;
+    return;
+  }
+  for (uint64_t& value : values) value /= factor;
 }
 
 bool AllEqual(std::span<const uint64_t> values) {
@@ -101,39 +142,64 @@ void PutPlanes(std::span<const uint64_t> values, unsigned width, Compressor& com
   out.PutAt(mask_position, compressed);
 }
 
+// `values` are what is left of a column, the smallest is 0 and the largest `max`.
+void PutScaled(std::span<uint64_t> values, uint64_t max, Compressor& compressor, ByteBuffer& scratch,
+               ByteBuffer& out) {
+  const uint64_t factor = CommonFactor(values);
+  Divide(values, factor);
+  out.PutVarint(factor);
+  PutPlanes(values, BytesFor(max / factor), compressor, scratch, out);
+}
+
+// Distances of 64 bits as signed ones, in an order that unsigned ones have: a begin lies before its end.
+constexpr uint64_t kSignedFrom = uint64_t{1} << 63;
+
 }  // namespace
 
-void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, ByteBuffer& scratch, ByteBuffer& out) {
+uint64_t CheapestSampledBits(std::span<const uint64_t> values) {
+  const size_t count = values.size();
+  const uint64_t plain_bits = BitsOfSample(count, [&](size_t i) { return values[i]; });
+  const uint64_t step_bits = BitsOfSample(count, [&](size_t i) { return Step(values[i], values[i - 1]); });
+  return std::min(plain_bits, step_bits);
+}
+
+void EncodeColumn(std::span<uint64_t> values, const NearColumn* near, Compressor& compressor,
+                  ByteBuffer& scratch, ByteBuffer& out) {
   if (AllEqual(values)) {
     out.Put(Transform::kConstant);
     out.PutVarint(values.empty() ? 0 : values[0]);
     return;
   }
-  Range plain;
-  Range steps;
-  plain.Add(values[0]);
-  for (size_t i = 1; i < values.size(); ++i) {
-    plain.Add(values[i]);
-    steps.Add(Step(values[i], values[i - 1]));
-  }
-  const bool delta =
-      steps.width() == 0 || SampledBits(values.size(), [&](size_t i) {
-                              return Step(values[i], values[i - 1]) - steps.min;
-                            }) < SampledBits(values.size(), [&](size_t i) { return values[i] - plain.min; });
-  if (!delta) {
+  const size_t count = values.size();
+  const auto step = [&](size_t i) { return Step(values[i], values[i - 1]); };
+  const auto distance = [&](size_t i) { return values[i] - near->values[i] - kSignedFrom; };
+  const uint64_t plain_bits = BitsOfSample(count, [&](size_t i) { return values[i]; });
+  const uint64_t step_bits = BitsOfSample(count, step);
+  const uint64_t distance_bits = near == nullptr ? UINT64_MAX : BitsOfSample(count, distance);
+  if (step_bits < std::min(plain_bits, distance_bits)) {
+    const Range steps = RangeOf(count - 1, [&](size_t i) { return step(i + 1); });
+    out.Put(Transform::kDelta);
+    // The first value gets the smallest step, so that a column of equal steps needs no bytes at all.
+    out.PutVarint(values[0] - static_cast<uint64_t>(UnZigZag(steps.min)));
+    for (size_t i = count - 1; i > 0; --i) values[i] = step(i) - steps.min;
+    values[0] = 0;
+    out.PutVarint(steps.min);
+    PutPlanes(values, steps.width(), compressor, scratch, out);
+  } else if (distance_bits < plain_bits) {
+    const Range distances = RangeOf(count, distance);
+    const uint64_t base = distances.min + kSignedFrom;
+    for (size_t i = 0; i < count; ++i) values[i] -= near->values[i] + base;
+    out.Put(Transform::kNear);
+    out.PutVarint(near->index);
+    out.PutVarint(base);
+    PutScaled(values, distances.max - distances.min, compressor, scratch, out);
+  } else {
+    const Range plain = RangeOf(count, [&](size_t i) { return values[i]; });
     for (uint64_t& value : values) value -= plain.min;
     out.Put(Transform::kPlain);
     out.PutVarint(plain.min);
-    PutPlanes(values, plain.width(), compressor, scratch, out);
-    return;
+    PutScaled(values, plain.max - plain.min, compressor, scratch, out);
   }
-  out.Put(Transform::kDelta);
-  // The first value gets the smallest step, so that a column of equal steps needs no bytes at all.
-  out.PutVarint(values[0] - static_cast<uint64_t>(UnZigZag(steps.min)));
-  for (size_t i = values.size() - 1; i > 0; --i) values[i] = Step(values[i], values[i - 1]) - steps.min;
-  values[0] = 0;
-  out.PutVarint(steps.min);
-  PutPlanes(values, steps.width(), compressor, scratch, out);
 }
 
 std::span<std::byte> ColumnCursor::Storage(size_t plane, size_t size) {
@@ -146,28 +212,42 @@ std::span<std::byte> ColumnCursor::Storage(size_t plane, size_t size) {
   return {storage.bytes.get(), size};
 }
 
+std::optional<uint64_t> ColumnCursor::NearColumnOf(std::span<const std::byte> column) {
+  ByteReader in(column);
+  if (in.Load<Transform>() != Transform::kNear) return std::nullopt;
+  return in.LoadVarint();
+}
+
+std::optional<uint64_t> ColumnCursor::near_column() const {
+  return transform_ == Transform::kNear ? std::optional(near_column_) : std::nullopt;
+}
+
 bool ColumnCursor::Open(ByteReader& in, size_t count, Decompressor& decompressor) {
   transform_ = in.Load<Transform>();
+  if (transform_ > Transform::kNear) return false;
+  near_column_ = transform_ == Transform::kNear ? in.LoadVarint() : 0;
   base_ = in.LoadVarint();
+  min_step_ = transform_ == Transform::kDelta ? in.LoadVarint() : 0;
+  const bool scaled = transform_ == Transform::kPlain || transform_ == Transform::kNear;
+  factor_ = scaled ? in.LoadVarint() : 1;
   count_ = count;
-  position_ = 0;
   width_ = 0;
-  min_step_ = 0;
-  previous_ = base_;
-  if (transform_ == Transform::kConstant) return in.ok();
-  if (transform_ != Transform::kPlain && transform_ != Transform::kDelta) return false;
-  if (transform_ == Transform::kDelta) min_step_ = in.LoadVarint();
+  Rewind();
+  return constant() ? in.ok() : OpenPlanes(in, decompressor);
+}
+
+bool ColumnCursor::OpenPlanes(ByteReader& in, Decompressor& decompressor) {
   const auto width = in.Load<uint8_t>();
   const auto compressed = in.Load<uint8_t>();
   if (!in.ok() || width > planes_.size()) return false;
   width_ = width;
   for (unsigned plane = 0; plane < width; ++plane) {
     if ((compressed >> plane & 1) == 0) {
-      planes_[plane] = in.Take(count).data();
+      planes_[plane] = in.Take(count_).data();
       continue;
     }
     const std::span<const std::byte> frame = in.Take(in.Load<uint32_t>());
-    const std::span<std::byte> bytes = Storage(plane, count);
+    const std::span<std::byte> bytes = Storage(plane, count_);
     planes_[plane] = bytes.data();
     if (!in.ok() || !decompressor.Decompress(frame, bytes)) return false;
   }
@@ -181,16 +261,27 @@ void ColumnCursor::Next(std::span<uint64_t> values) {
   }
   const std::span<uint64_t> stored = values.first(std::min(values.size(), count_ - position_));
   std::ranges::fill(values.subspan(stored.size()), 0);
-  ReadPlanes(width_, planes_, position_, stored);
-  position_ += stored.size();
-  if (transform_ == Transform::kPlain) {
-    for (uint64_t& value : stored) value += base_;
-    return;
+  if (transform_ == Transform::kDelta) {
+    NextDelta(stored);
+  } else {
+    ReadPlanes(width_, planes_, position_, stored);
+    if (factor_ == 1) {
+      for (uint64_t& value : stored) value += base_;
+    } else {
+      for (uint64_t& value : stored) value = value * factor_ + base_;
+    }
   }
+  position_ += stored.size();
+}
+
+void ColumnCursor::NextDelta(std::span<uint64_t> values) {
   uint64_t previous = previous_;
-  for (uint64_t& value : stored) {
-    previous += static_cast<uint64_t>(UnZigZag(value + min_step_));
-    value = previous;
+  if (width_ == 0) {
+    const auto step = static_cast<uint64_t>(UnZigZag(min_step_));
+    for (uint64_t& value : values) value = previous += step;
+  } else {
+    ReadPlanes(width_, planes_, position_, values);
+    for (uint64_t& value : values) value = previous += static_cast<uint64_t>(UnZigZag(value + min_step_));
   }
   previous_ = previous;
 }

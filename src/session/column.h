@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,9 +14,36 @@
 
 namespace smeltr::session {
 
+// Another column whose values lie near: a begin beside its end.
+struct NearColumn {
+  size_t index = 0;  // In the block.
+  std::span<const uint64_t> values;
+};
+
 // Appends the column's bytes: transform, base, and what the transform needs. `values` is used as scratch.
-// What the column holds (ColumnType) and its length stand before it: block_builder.cc puts them there.
-void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, ByteBuffer& scratch, ByteBuffer& out);
+// What the column holds (ColumnType) and its length stand before it: PutColumn() does that.
+void EncodeColumn(std::span<uint64_t> values, const NearColumn* near, Compressor& compressor,
+                  ByteBuffer& scratch, ByteBuffer& out);
+inline void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, ByteBuffer& scratch,
+                         ByteBuffer& out) {
+  EncodeColumn(values, nullptr, compressor, scratch, out);
+}
+
+// Bits that a sample of at most about kSampledValues takes with the best transform, less what is compressed
+// away.
+inline constexpr size_t kSampledValues = 128;
+uint64_t CheapestSampledBits(std::span<const uint64_t> values);
+
+// A column with its type and length before it, so that a reader can step over what it does not know.
+// `put` appends its bytes.
+template <typename Put>
+void PutColumn(ColumnType type, ByteBuffer& out, Put put) {
+  out.Put(type);
+  const size_t length_position = out.size();
+  out.Put(uint32_t{0});
+  put();
+  out.PutAt(length_position, static_cast<uint32_t>(out.size() - length_position - sizeof(uint32_t)));
+}
 
 // Reads a column in pieces. Trusts nothing: Open() says false, and everything after it is memory-safe.
 class ColumnCursor {
@@ -25,9 +53,18 @@ class ColumnCursor {
 
   bool constant() const { return transform_ == Transform::kConstant; }
   uint64_t base() const { return base_; }
+  // The column whose value of the same row is to be added to each of Next(), if there is one.
+  std::optional<uint64_t> near_column() const;
+  // The same of a column that was not opened.
+  static std::optional<uint64_t> NearColumnOf(std::span<const std::byte> column);
 
   // The next values.size() values; zeros past the end.
   void Next(std::span<uint64_t> values);
+  // Back to the first value.
+  void Rewind() {
+    position_ = 0;
+    previous_ = base_;
+  }
 
   // Byte 0 of all values, byte 1 of all values ... Each points into the input or into storage_.
   using Planes = std::array<const std::byte*, sizeof(uint64_t)>;
@@ -38,10 +75,14 @@ class ColumnCursor {
     size_t size = 0;
   };
   std::span<std::byte> Storage(size_t plane, size_t size);
+  bool OpenPlanes(ByteReader& in, Decompressor& decompressor);
+  void NextDelta(std::span<uint64_t> values);
 
   Transform transform_ = Transform::kConstant;
   unsigned width_ = 0;
+  uint64_t near_column_ = 0;
   uint64_t base_ = 0;
+  uint64_t factor_ = 1;
   uint64_t min_step_ = 0;
   uint64_t previous_ = 0;
   size_t count_ = 0;

@@ -41,8 +41,16 @@ enum class ColumnType : uint8_t { kInteger = 1, kDouble = 2, kText = 3, kList = 
 // byte of all of them, one after the other, and so on; each plane is a zstd frame where that is smaller.
 enum class Transform : uint8_t {
   kConstant = 0,  // Every value is `base`. No planes.
-  kPlain = 1,     // value - base
+  kPlain = 1,     // (value - base) / factor
   kDelta = 2,     // zigzag(value - previous) - min_step; `base` stands before the first value.
+  kNear = 3,      // (value - that of another column - base) / factor
+};
+
+// Where the numbers of a list's column stand.
+enum class Placement : uint8_t {
+  kElement = 0,  // One an element.
+  kShape = 1,    // One a shape; an element has those of its shape.
+  kBoth = 2,     // First one a shape, then one an element: their sum.
 };
 
 // How the characters of a chunk's texts are stored.

@@ -1,14 +1,16 @@
 #include "session/reader.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/fd.h"
 #include "event/names.h"
-#include "session/block_decoder.h"
+#include "session/chunk_pass.h"
 #include "session/index.h"
 #include "util/file.h"
 
@@ -51,21 +53,20 @@ uint64_t UnknownKindEvents(const Index& index) {
 }
 
 // One batch as events, for each kind; indexed by kind number.
-using VisitBatch = void (*)(BlockDecoder& decoder, event::Event& event,
-                            const std::function<void(const event::Event&)>& visit);
+using VisitEvents = void (*)(const Batch& batch, event::Event& event,
+                             const std::function<void(const event::Event&)>& visit);
 
 template <typename E>
-void VisitRows(BlockDecoder& decoder, event::Event& event,
+void VisitRows(const Batch& batch, event::Event& event,
                const std::function<void(const event::Event&)>& visit) {
-  const E* row = reinterpret_cast<const E*>(decoder.rows());
-  for (const event::Envelope& envelope : decoder.envelopes()) {
+  batch.ForEach<E>([&](const event::Envelope& envelope, const E& row) {
     event.envelope = envelope;
-    event.payload = *row++;
+    event.payload = row;
     visit(event);
-  }
+  });
 }
 
-VisitBatch FindVisitBatch(event::Kind kind) {
+VisitEvents FindVisitEvents(event::Kind kind) {
   switch (kind) {
 #define KIND(number, name, source, naming) \
   case event::Kind::k##name:               \
@@ -82,87 +83,23 @@ VisitBatch FindVisitBatch(event::Kind kind) {
 }  // namespace
 
 struct Reader::State {
-  using VisitBlock = std::function<void(const BlockEntry& block, BlockDecoder& decoder)>;
-
   Fd fd;
   Index index;
   Summary summary;
   mutable std::mutex mutex;
   mutable Damage damage;                               // Guarded by mutex.
+  mutable ReadStats stats;                             // Guarded by mutex.
   mutable std::set<std::pair<size_t, size_t>> broken;  // Chunk and block already counted; guarded by mutex.
 
-  // Decodes each block that `wanted` picks and calls `visit` for every batch.
-  void ForEachBlock(const std::function<bool(const BlockEntry&)>& wanted, const VisitBlock& visit) const;
+  void ReadChunk(size_t number, ChunkPass& pass, const ChunkPass::Visit& visit) const;
   void NoteDamage(size_t chunk, size_t block, uint64_t bytes) const;
+  void NoteStats(const ReadStats& of_pass) const;
 };
 
-namespace {
-
-// What one pass over a file needs; its memory is that of the largest block.
-class Pass {
- public:
-  Pass(const Fd& fd, Decompressor& decompressor) : fd_(fd), decompressor_(decompressor) {}
-
-  void Enter(const StoredChunk& chunk) {
-    chunk_ = &chunk;
-    texts_read_ = false;
-  }
-
-  bool Open(const BlockEntry& block, uint64_t offset, BlockDecoder& decoder) {
-    const Schema* schema = &OpaqueSchema();
-    if (!block.opaque) schema = FindSchema(static_cast<event::Kind>(block.kind_number));
-    return (!schema->has_texts || ReadTexts()) &&
-           Read(offset, block.stored_bytes, block.checksum, block_bytes_) &&
-           decoder.Open(block, *schema, block_bytes_, texts_, decompressor_);
-  }
-
- private:
-  bool ReadTexts() {
-    if (texts_read_) return texts_good_;
-    texts_read_ = true;
-    const ChunkHeader& header = chunk_->header;
-    texts_good_ = Read(chunk_->offset + header.header_bytes, header.text_stored_bytes, header.text_checksum,
-                       text_bytes_) &&
-                  texts_.Decode(text_bytes_, header.text_count, decompressor_);
-    return texts_good_;
-  }
-
-  bool Read(uint64_t offset, uint32_t size, uint64_t checksum, std::vector<std::byte>& bytes) {
-    bytes.resize(size);
-    return ReadUpTo(fd_, offset, bytes) == size && Checksum(bytes) == checksum;
-  }
-
-  const Fd& fd_;
-  Decompressor& decompressor_;
-  const StoredChunk* chunk_ = nullptr;
-  bool texts_read_ = false;
-  bool texts_good_ = false;
-  std::vector<std::byte> text_bytes_;
-  std::vector<std::byte> block_bytes_;
-  StoredTexts texts_;
-};
-
-}  // namespace
-
-void Reader::State::ForEachBlock(const std::function<bool(const BlockEntry&)>& wanted,
-                                 const VisitBlock& visit) const {
-  Decompressor decompressor;
-  BlockDecoder decoder;
-  Pass pass(fd, decompressor);
-  for (size_t i = 0; i < index.chunks.size(); ++i) {
-    const StoredChunk& chunk = index.chunks[i];
-    pass.Enter(chunk);
-    uint64_t offset = chunk.offset + chunk.header.header_bytes + chunk.header.text_stored_bytes;
-    for (size_t j = 0; j < chunk.header.blocks.size(); ++j) {
-      const BlockEntry& block = chunk.header.blocks[j];
-      if (IsKnown(block) && wanted(block)) {
-        const bool opened = pass.Open(block, offset, decoder);
-        while (opened && decoder.NextBatch() != 0) visit(block, decoder);
-        if (!opened || !decoder.ok()) NoteDamage(i, j, block.stored_bytes);
-      }
-      offset += block.stored_bytes;
-    }
-  }
+void Reader::State::ReadChunk(size_t number, ChunkPass& pass, const ChunkPass::Visit& visit) const {
+  const StoredChunk& chunk = index.chunks[number];
+  pass.Read(chunk, visit,
+            [&](size_t block) { NoteDamage(number, block, chunk.header.blocks[block].stored_bytes); });
 }
 
 void Reader::State::NoteDamage(size_t chunk, size_t block, uint64_t bytes) const {
@@ -170,6 +107,14 @@ void Reader::State::NoteDamage(size_t chunk, size_t block, uint64_t bytes) const
   if (!broken.insert({chunk, block}).second) return;
   ++damage.skipped_chunks;
   damage.skipped_bytes += bytes;
+}
+
+void Reader::State::NoteStats(const ReadStats& of_pass) const {
+  const std::lock_guard lock(mutex);
+  stats.chunk_count += of_pass.chunk_count;
+  stats.block_count += of_pass.block_count;
+  stats.column_count += of_pass.column_count;
+  stats.read_bytes += of_pass.read_bytes;
 }
 
 Result<Reader> Reader::Open(const std::filesystem::path& file) {
@@ -194,31 +139,101 @@ Damage Reader::damage() const {
   return state_->damage;
 }
 
-void Reader::ForEach(const std::vector<event::Kind>& kinds,
-                     const std::function<void(const event::Event&)>& visit) const {
-  const auto wanted = [&](const BlockEntry& block) {
-    const auto kind = block.opaque ? event::Kind::kUnknown : static_cast<event::Kind>(block.kind_number);
-    return kinds.empty() || std::ranges::find(kinds, kind) != kinds.end();
-  };
-  event::Event event;
-  state_->ForEachBlock(wanted, [&](const BlockEntry& block, BlockDecoder& decoder) {
-    if (!block.opaque) {
-      return FindVisitBatch(static_cast<event::Kind>(block.kind_number))(decoder, event, visit);
-    }
-    auto* rows = reinterpret_cast<event::Opaque*>(decoder.rows());
-    for (size_t i = 0; i < decoder.envelopes().size(); ++i) rows[i].kind_number = block.kind_number;
-    VisitRows<event::Opaque>(decoder, event, visit);
-  });
+ReadStats Reader::stats() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->stats;
 }
 
-void Reader::ForEachBatch(
-    event::Kind kind,
-    const std::function<void(std::span<const event::Envelope>, const void* rows)>& visit) const {
-  const auto wanted = [&](const BlockEntry& block) {
-    return !block.opaque && block.kind_number == static_cast<uint16_t>(kind);
+void Reader::Read(const Selection& selection, const std::function<void(const Batch&)>& visit) const {
+  ChunkPass pass(state_->fd, selection);
+  for (size_t i = 0; i < state_->index.chunks.size(); ++i) state_->ReadChunk(i, pass, visit);
+  state_->NoteStats(pass.stats());
+}
+
+void Reader::ForEachSelected(const Selection& selection,
+                             const std::function<void(const event::Event&)>& visit) const {
+  event::Event event;
+  Read(selection, [&](const Batch& batch) { FindVisitEvents(batch.kind)(batch, event, visit); });
+}
+
+void Reader::ForEach(const std::vector<event::Kind>& kinds,
+                     const std::function<void(const event::Event&)>& visit) const {
+  ForEachSelected({.kinds = kinds}, visit);
+}
+
+namespace {
+
+unsigned ThreadsFor(unsigned thread_count) {
+  return thread_count != 0 ? thread_count : std::max(1U, std::thread::hardware_concurrency());
+}
+
+// Hands out the positions of a list to threads, and back to the one that folds, in their order. No thread is
+// more than `slot_count` positions ahead of it.
+class Turns {
+ public:
+  Turns(size_t count, size_t slot_count) : count_(count), finished_(slot_count) {}
+
+  std::optional<size_t> Take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return next_ == count_ || next_ < folded_ + finished_.size(); });
+    return next_ == count_ ? std::nullopt : std::optional(next_++);
+  }
+  void Finish(size_t position) {
+    const std::lock_guard lock(mutex_);
+    finished_[position % finished_.size()] = true;
+    changed_.notify_all();
+  }
+  void WaitFor(size_t position) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return finished_[position % finished_.size()]; });
+  }
+  void Fold(size_t position) {
+    const std::lock_guard lock(mutex_);
+    finished_[position % finished_.size()] = false;
+    ++folded_;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t count_;
+  size_t next_ = 0;
+  size_t folded_ = 0;
+  std::vector<bool> finished_;
+};
+
+}  // namespace
+
+size_t Reader::SlotsFor(unsigned thread_count) { return size_t{2} * ThreadsFor(thread_count); }
+
+void Reader::ReadInSlots(const Selection& selection, unsigned thread_count,
+                         const std::function<void(size_t slot, const Batch&)>& visit,
+                         const std::function<void(size_t slot)>& done) const {
+  const std::vector<StoredChunk>& chunks = state_->index.chunks;
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (MayHaveSelected(chunks[i].header, selection)) numbers.push_back(i);
+  }
+  const size_t slot_count = SlotsFor(thread_count);
+  Turns turns(numbers.size(), slot_count);
+  const auto work = [&] {
+    ChunkPass pass(state_->fd, selection);
+    while (const std::optional<size_t> position = turns.Take()) {
+      const size_t slot = *position % slot_count;
+      state_->ReadChunk(numbers[*position], pass, [&](const Batch& batch) { visit(slot, batch); });
+      turns.Finish(*position);
+    }
+    state_->NoteStats(pass.stats());
   };
-  state_->ForEachBlock(
-      wanted, [&](const BlockEntry&, BlockDecoder& decoder) { visit(decoder.envelopes(), decoder.rows()); });
+  std::vector<std::jthread> threads;
+  const size_t useful = std::min<size_t>(ThreadsFor(thread_count), numbers.size());
+  for (size_t i = 0; i < useful; ++i) threads.emplace_back(work);
+  for (size_t position = 0; position < numbers.size(); ++position) {
+    turns.WaitFor(position);
+    done(position % slot_count);
+    turns.Fold(position);
+  }
 }
 
 }  // namespace smeltr::session

@@ -1,5 +1,6 @@
 #include "session/schema.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -48,6 +49,15 @@ Field MakeField(size_t offset) {
   return field;
 }
 
+// A begin lies near the event's own time, an end near the begin before it. Only a hint for the writer.
+size_t NearColumnOf(const Schema& schema, const Field& field) {
+  if (field.form != FieldForm::kWord64) return kNoColumn;
+  if (field.name.ends_with("start_ns") || field.name.ends_with("begin_ns")) return kTimeColumn;
+  const bool after_begin = !schema.fields.empty() && schema.fields.back().near_column == kTimeColumn;
+  return after_begin && field.name.ends_with("end_ns") ? kEnvelopeColumns + schema.fields.size() - 1
+                                                       : kNoColumn;
+}
+
 template <typename T>
 Schema MakeSchema() {
   Schema schema{.row_bytes = sizeof(T), .fields = {}};
@@ -61,10 +71,13 @@ Schema MakeSchema() {
   } else {
     static_assert(std::is_trivially_copyable_v<T>);
     const T probe{};
-    VisitFields(probe, [&]<typename F>(std::string_view, bool, const F& field) {
+    VisitFields(probe, [&]<typename F>(std::string_view name, bool, const F& field) {
       const auto offset =
           reinterpret_cast<const std::byte*>(&field) - reinterpret_cast<const std::byte*>(&probe);
-      add(MakeField<F>(static_cast<size_t>(offset)));
+      Field made = MakeField<F>(static_cast<size_t>(offset));
+      made.name = name;
+      made.near_column = NearColumnOf(schema, made);
+      add(made);
     });
   }
   return schema;
@@ -104,6 +117,10 @@ ColumnType Field::column_type() const {
       break;
   }
   return ColumnType::kInteger;
+}
+
+bool Schema::has_shapes() const {
+  return std::ranges::any_of(fields, [](const Field& field) { return field.in_shape(); });
 }
 
 const Schema* FindSchema(event::Kind kind) {

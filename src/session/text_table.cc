@@ -17,10 +17,6 @@ constexpr size_t kKeptBytes = 1U << 20;
 
 TextTable::TextTable() : slots_(kFirstSlots) {}
 
-std::string_view TextTable::View(const Entry& entry) const {
-  return {bytes_.data() + entry.offset, entry.length};
-}
-
 uint32_t TextTable::Intern(std::string_view text) {
   if (text.empty()) return 0;
   text = event::CutText(text, event::kMaxTextBytes);

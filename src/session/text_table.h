@@ -19,6 +19,10 @@ class TextTable {
 
   // The number of `text`, cut to event::kMaxTextBytes; copies it when it is new.
   uint32_t Intern(std::string_view text);
+  // The text of a number that Intern() gave.
+  std::string_view Find(uint64_t number) const {
+    return number == 0 ? std::string_view() : View(entries_[number - 1]);
+  }
   size_t count() const { return entries_.size(); }
   size_t text_bytes() const { return bytes_.size(); }
 
@@ -32,7 +36,7 @@ class TextTable {
     uint32_t offset;
     uint32_t length;
   };
-  std::string_view View(const Entry& entry) const;
+  std::string_view View(const Entry& entry) const { return {bytes_.data() + entry.offset, entry.length}; }
   void Grow();
 
   std::vector<Entry> entries_;

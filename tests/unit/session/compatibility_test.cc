@@ -79,10 +79,10 @@ TEST_F(NumbersTest, BadBytesAreRefused) {
   EXPECT_FALSE(opens(good, 4));
   EXPECT_FALSE(opens({good.begin(), good.end() - 1}, 3));
   auto transform = good;
-  transform[0] = std::byte{3};
+  transform[0] = std::byte{4};
   EXPECT_FALSE(opens(transform, 3));
-  // Transform plain, base 0, width 9.
-  EXPECT_FALSE(opens({std::byte{1}, std::byte{0}, std::byte{9}, std::byte{0}}, 0));
+  // Transform plain, base 0, factor 1, width 9.
+  EXPECT_FALSE(opens({std::byte{1}, std::byte{0}, std::byte{1}, std::byte{9}, std::byte{0}}, 0));
 }
 
 // --- blocks ---
