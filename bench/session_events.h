@@ -35,11 +35,12 @@ class CbEvents {
     }
   }
 
-  // Appends the events of about `count` / 4 CBs to `events`; they stay valid with this object.
+  // Appends the events of the next `count` / 4 or 3 CBs to `events`; valid until the next call.
   void Make(size_t count, std::vector<event::Event>& events) {
     const size_t cbs = count / (mix_.scheduled ? 4 : 3);
     ops_.resize(cbs * mix_.ops_per_cb);
     for (size_t i = 0; i < cbs; ++i) AddCb(i, events);
+    cbs_done_ += cbs;
     // As the drain sees them: roughly in time, completions later than the commits after them.
     std::stable_sort(events.begin(), events.end(), [](const event::Event& a, const event::Event& b) {
       return a.envelope.ts_ns < b.envelope.ts_ns;
@@ -53,8 +54,9 @@ class CbEvents {
     return static_cast<uint64_t>(std::exponential_distribution<>(1.0 / mean_ns)(random_));
   }
 
-  void AddCb(size_t index, std::vector<event::Event>& events) {
+  void AddCb(size_t index_here, std::vector<event::Event>& events) {
     using namespace event;
+    const size_t index = cbs_done_ + index_here;
     const CbId cb_id{index + 1};
     const QueueId queue_id{1};
     const uint64_t period_ns = mix_.cb_period_ns;
@@ -63,7 +65,7 @@ class CbEvents {
     event::Envelope envelope{.ts_ns = host_ns_, .pid = 4242, .tid = 4242, .api = mix_.api};
     const uint64_t start_ns = std::max(gpu_ns_ + 500, host_ns_ + 3'000) + Noise(200);
     uint64_t span_ns = 0;
-    const std::span<OpSample> ops = std::span(ops_).subspan(index * mix_.ops_per_cb, mix_.ops_per_cb);
+    const std::span<OpSample> ops = std::span(ops_).subspan(index_here * mix_.ops_per_cb, mix_.ops_per_cb);
     for (size_t i = 0; i < ops.size(); ++i) {
       const size_t kernel = (index * mix_.ops_per_cb + i) % kKernels;
       const uint64_t gpu_ns = (2'000 + 150 * kernel + Noise(120)) / 32 * 32;
@@ -104,6 +106,7 @@ class CbEvents {
   }
 
   Mix mix_;
+  size_t cbs_done_ = 0;
   std::mt19937_64 random_{7};
   uint64_t host_ns_ = 5'000'000'000;
   uint64_t gpu_ns_ = 0;
