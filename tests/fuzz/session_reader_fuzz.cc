@@ -1,5 +1,5 @@
-// Any bytes as a session file: opened, summed up and read to the end. Nothing may crash, hang or ask for
-// memory that the file does not pay for.
+// Any bytes as a session file: opened, summed up, read to the end, verified and repaired. Nothing may crash,
+// hang or ask for memory that the file does not pay for.
 //
 // The first byte picks how the rest is used: as a file, or as the body of a chunk whose header and
 // checksums are right, so that the decoders behind the checksums are reached too.
@@ -15,6 +15,8 @@
 #include "session/chunk_header.h"
 #include "session/format.h"
 #include "session/reader.h"
+#include "session/repair.h"
+#include "session/verify.h"
 
 namespace smeltr::session {
 namespace {
@@ -74,12 +76,26 @@ struct Touch {
   }
 };
 
+// Whatever is damaged in a file, what a repair makes of it is sound, and holds all that was.
+void VerifyAndRepair(const std::string& path) {
+  const std::string repaired = "/dev/shm/smeltr-fuzz-" + std::to_string(::getpid());
+  ::unlink(repaired.c_str());
+  const auto before = VerifyFile(path, false);
+  const auto kept = RepairFile(path, repaired);
+  if (!before.has_value() || !kept.has_value()) std::abort();
+  const auto after = VerifyFile(repaired, false);
+  if (!after.has_value() || after->fault_count != 0 || !after->has_index) std::abort();
+  if (after->event_count != before->event_count || after->event_count != *kept) std::abort();
+  ::unlink(repaired.c_str());
+}
+
 void ReadAll(std::span<const std::byte> bytes) {
   const Fd fd(::memfd_create("session", MFD_CLOEXEC));
   if (!fd.valid() || ::write(fd.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     std::abort();
   }
-  const auto reader = Reader::Open("/proc/self/fd/" + std::to_string(fd.get()));
+  const std::string path = "/proc/self/fd/" + std::to_string(fd.get());
+  const auto reader = Reader::Open(path);
   if (!reader) return;
   Touch touch;
   uint64_t count = 0;
@@ -89,6 +105,7 @@ void ReadAll(std::span<const std::byte> bytes) {
   });
   // Opaque events are unknown but still delivered, so this holds only as a bound.
   if (count > reader->summary().event_count) std::abort();
+  VerifyAndRepair(path);
 }
 
 }  // namespace

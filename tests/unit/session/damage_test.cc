@@ -9,6 +9,7 @@
 #include "session/format.h"
 #include "session/reader.h"
 #include "session/writer.h"
+#include "unit/session/patched_file.h"
 #include "unit/session/random_events.h"
 #include "unit/session/temporary_directory.h"
 
@@ -16,6 +17,7 @@ namespace smeltr::session {
 namespace {
 
 using testing::Fingerprint;
+using testing::PatchedFile;
 using testing::RandomEvents;
 using testing::TemporaryDirectory;
 
@@ -81,8 +83,10 @@ class DamageTest : public ::testing::Test {
 
 TEST_F(DamageTest, CutAnywhereTheWholeChunksBeforeAreRead) {
   Write(3, true);
-  for (size_t size = 0; size < bytes_.size(); ++size) {
-    const auto reader = OpenBytes(std::string_view(bytes_).substr(0, size));
+  PatchedFile file(bytes_);
+  for (size_t size = bytes_.size(); size-- > 0;) {
+    file.CutTo(size);
+    const auto reader = Reader::Open(file.path());
     ASSERT_TRUE(reader.has_value()) << "cut at " << size;
     const auto whole = std::ranges::upper_bound(chunk_ends_, size) - chunk_ends_.begin();
     const size_t chunks = whole == 0 ? 0 : static_cast<size_t>(whole) - 1;

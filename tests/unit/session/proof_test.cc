@@ -155,22 +155,22 @@ TEST_F(ProofTest, ARepairedFileHoldsExactlyWhatCouldBeRead) {
 }
 
 TEST_F(ProofTest, CutAtTenThousandPlacesALargeFileKeepsItsWholeChunks) {
-  auto writer = Writer::Create(file_, {.chunk_raw_bytes = 30'000});
+  auto writer = Writer::Create(file_, {.chunk_raw_bytes = 250'000});
   ASSERT_TRUE(writer.has_value());
   RandomEvents random(4);
   std::map<uint64_t, uint64_t> events_at_size = {{0, 0}};  // Whole events of a file of at least that size.
-  for (uint64_t i = 1; i <= 40'000; ++i) {
+  for (uint64_t i = 1; i <= 20'000; ++i) {
     writer->Append(random.Make());
     const uint64_t size = writer->totals().file_bytes;
     if (size != events_at_size.rbegin()->first) events_at_size[size] = i;
   }
   ASSERT_TRUE(writer->Flush().has_value());
-  events_at_size[writer->totals().file_bytes] = 40'000;
+  events_at_size[writer->totals().file_bytes] = 20'000;
   ASSERT_TRUE(writer->Close().has_value());
   // The file's header is the first of the sizes, and holds nothing.
   events_at_size[kFileHeaderBytes] = 0;
   const std::string bytes = ReadFile(file_).value();
-  ASSERT_GT(events_at_size.size(), 50U);
+  ASSERT_GT(events_at_size.size(), 10U);
   std::vector<size_t> cuts(10'000);
   for (size_t& cut : cuts) cut = random.Below(bytes.size());
   std::ranges::sort(cuts, std::greater());
@@ -194,7 +194,7 @@ constexpr size_t kKinds = std::variant_size_v<event::Payload>;
 TEST_F(ProofTest, ExtremeEventsOfEveryKindComeBackThroughSegmentsAndRepair) {
   for (const uint64_t seed : {1, 2, 3}) {
     const TemporaryDirectory directory;
-    auto writer = SegmentedWriter::Create(directory.path(), {.max_bytes = 64 << 20});
+    auto writer = SegmentedWriter::Create(directory.path(), {.max_bytes = 16 << 20});
     ASSERT_TRUE(writer.has_value());
     RandomEvents random(seed, RandomEvents::Values::kExtreme);
     Prints written;

@@ -114,7 +114,7 @@ class RandomEvents {
   // Nothing, one byte, the longest there is; text, or any bytes.
   void FillExtreme(event::Text& text) {
     constexpr std::array<size_t, 5> kLengths = {0, 1, 2, event::kMaxTextBytes - 1, event::kMaxTextBytes};
-    std::string bytes(kLengths[Below(kLengths.size())], 'x');
+    std::string bytes(kLengths[Below(in_list_ ? 3 : kLengths.size())], 'x');
     const bool any_bytes = Below(2) == 0;
     for (char& c : bytes) c = any_bytes ? static_cast<char>(random_()) : 'x';
     text = store_.Keep(std::string(event::CutText(bytes, event::kMaxTextBytes)));
@@ -138,12 +138,15 @@ class RandomEvents {
   template <typename T>
   event::List<T> MakeList(size_t count) {
     std::vector<T> elements(count);
+    in_list_ = true;
     for (T& element : elements) Fill(element);
+    in_list_ = false;
     return store_.Keep(std::move(elements));
   }
 
   std::mt19937_64 random_;
   bool extreme_;
+  bool in_list_ = false;  // Where long texts would be too many.
   EventStore store_;
   uint64_t clock_ns_ = 1'000'000'000;
   uint64_t last_ = 0;
