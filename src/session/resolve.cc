@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 
 #include "session/identity.h"
 #include "session/store.h"
+#include "util/edit_distance.h"
 #include "util/format.h"
 
 namespace smeltr::session {
@@ -32,25 +32,6 @@ std::string Describe(const StoredSession& session) {
       session.short_id().empty() ? session.directory.filename().native() : session.short_id();
   const std::string name = Printable(Truncate(session.metadata.name, 40));
   return name.empty() ? id : fmt::format("{} ({})", id, name);
-}
-
-// Insertions, deletions, replacements and swaps of neighbours, each one step.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before(b.size() + 1);
-  std::vector<size_t> last(b.size() + 1);
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(last.begin(), last.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    std::swap(before, last);
-    std::swap(last, row);
-  }
-  return last[b.size()];
 }
 
 // How far `reference` is from what the session could be called; nothing when it is no likely slip.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 64 << 10;
 constexpr size_t kMaxWarnings = 20;
+constexpr size_t kMaxErrors = 20;
 constexpr uint64_t kMaxDays = 36'500;
 constexpr uint64_t kMaxSizeBytes = uint64_t{1} << 50;
 
@@ -43,14 +44,20 @@ Setter Integer(uint64_t& value, uint64_t lowest, uint64_t highest) {
   };
 }
 
-Setter Size(uint64_t& value, uint64_t lowest, uint64_t highest) {
-  return [&value, lowest, highest](const toml::node& node) -> std::string {
+enum class Zero : uint8_t { kIsASize, kMeansNoLimit };
+
+Setter Size(uint64_t& value, uint64_t lowest, uint64_t highest, Zero zero = Zero::kIsASize) {
+  return [&value, lowest, highest, zero](const toml::node& node) -> std::string {
     std::optional<uint64_t> given;
     if (const auto text = node.value_exact<std::string>()) given = ParseBytes(*text);
     if (const auto number = node.value_exact<int64_t>(); number && *number >= 0) {
       given = static_cast<uint64_t>(*number);
     }
-    if (!given || *given < lowest || *given > highest) {
+    const bool no_limit = zero == Zero::kMeansNoLimit && given == uint64_t{0};
+    if (!given || (*given < lowest && !no_limit) || *given > highest) {
+      if (zero == Zero::kMeansNoLimit) {
+        return fmt::format("a size of {} or more like \"10 GiB\", or 0 for no limit", FormatBytes(lowest));
+      }
       const std::string range =
           lowest == 0 ? "" : fmt::format(" from {} to {}", FormatBytes(lowest), FormatBytes(highest));
       return fmt::format("a size{} like \"10 GiB\", or bytes", range);
@@ -89,7 +96,7 @@ std::vector<Section> Sections(Config& config) {
         {"ambient_days", Integer(retention.ambient_days, 0, kMaxDays)},
         {"post_mortems", Integer(retention.max_post_mortems, 0, 1'000'000)}}},
       {"record",
-       {{"max_size", Size(record.max_size_bytes, 0, kMaxSizeBytes)},
+       {{"max_size", Size(record.max_size_bytes, kSmallestSessionBytes, kMaxSizeBytes, Zero::kMeansNoLimit)},
         {"footprint_period_ms", Integer(record.footprint_period_ms, 100, 3'600'000)}}},
       {"flight_recorder",
        {{"seconds", Integer(recorder.seconds, 0, 3600)},
@@ -104,7 +111,7 @@ class Reading {
  public:
   explicit Reading(std::string_view file) : file_(file) {}
 
-  Result<void> ReadAll(const toml::table& root, std::span<const Section> sections) {
+  void ReadAll(const toml::table& root, std::span<const Section> sections) {
     for (const auto& [name, node] : root) {
       const auto section = std::ranges::find(sections, name.str(), &Section::name);
       if (section == sections.end()) {
@@ -112,16 +119,19 @@ class Reading {
         continue;
       }
       const toml::table* const table = node.as_table();
-      if (table == nullptr) return Wrong(name, fmt::format("[{}] is a section, not a value", section->name));
-      SMELTR_TRY(ReadSection(*table, *section));
+      if (table == nullptr) {
+        Wrong(name, fmt::format("[{}] is a section, not a value", section->name));
+      } else {
+        ReadSection(*table, *section);
+      }
     }
-    return {};
   }
 
   std::vector<std::string> TakeWarnings() { return std::move(warnings_); }
+  const std::vector<std::string>& errors() const { return errors_; }
 
  private:
-  Result<void> ReadSection(const toml::table& table, const Section& section) {
+  void ReadSection(const toml::table& table, const Section& section) {
     for (const auto& [name, node] : table) {
       const auto key = std::ranges::find(section.keys, name.str(), &Key::name);
       if (key == section.keys.end()) {
@@ -129,11 +139,8 @@ class Reading {
         continue;
       }
       const std::string expected = key->set(node);
-      if (!expected.empty()) {
-        return Wrong(name, fmt::format("{}.{} must be {}", section.name, key->name, expected));
-      }
+      if (!expected.empty()) Wrong(name, fmt::format("{}.{} must be {}", section.name, key->name, expected));
     }
-    return {};
   }
 
   std::string At(const toml::key& key) const { return fmt::format("{}:{}", file_, key.source().begin.line); }
@@ -142,12 +149,13 @@ class Reading {
     warnings_.push_back(
         fmt::format("{}: nothing reads '{}': misspelt?", At(key), Printable(Truncate(key.str(), 60))));
   }
-  std::unexpected<Error> Wrong(const toml::key& key, std::string_view text) const {
-    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}: {}", At(key), text));
+  void Wrong(const toml::key& key, std::string_view text) {
+    if (errors_.size() < kMaxErrors) errors_.push_back(fmt::format("{}: {}", At(key), text));
   }
 
   std::string_view file_;
   std::vector<std::string> warnings_;
+  std::vector<std::string> errors_;
 };
 
 }  // namespace
@@ -166,7 +174,10 @@ Result<LoadedConfig> ParseConfig(std::string_view text, std::string_view file) {
   }
   LoadedConfig loaded;
   Reading reading(file);
-  SMELTR_TRY(reading.ReadAll(parsed.table(), Sections(loaded.config)));
+  reading.ReadAll(parsed.table(), Sections(loaded.config));
+  if (!reading.errors().empty()) {
+    return Fail(ErrorCode::kInvalidArgument, fmt::format("{}", fmt::join(reading.errors(), "; ")));
+  }
   loaded.warnings = reading.TakeWarnings();
   return loaded;
 }

@@ -6,7 +6,7 @@
 //   ambient_days = 7
 //   post_mortems = 30
 //   [record]
-//   max_size = "0"             # of one session, the newest events kept; 0: no limit
+//   max_size = "0"             # of one session, events of its middle go first; 0: no limit
 //   footprint_period_ms = 2000
 //   [flight_recorder]
 //   seconds = 60               # 0: off
@@ -35,8 +35,11 @@ struct RetentionSettings {
   uint64_t max_post_mortems = 30;
 };
 
+// A few chunks: what is dropped of a session at a time is whole files.
+inline constexpr uint64_t kSmallestSessionBytes = uint64_t{1} << 20;
+
 struct RecordSettings {
-  uint64_t max_size_bytes = 0;          // 0: no limit.
+  uint64_t max_size_bytes = 0;          // 0: no limit; else at least kSmallestSessionBytes.
   uint64_t footprint_period_ms = 2000;  // 100 to an hour.
 };
 
@@ -64,8 +67,8 @@ struct LoadedConfig {
   std::vector<std::string> warnings;  // Keys that nothing reads, each with its file and line.
 };
 
-// A value of the wrong type or out of range is an error that names file and line; then nothing of the file
-// counts: use a default Config.
+// Values of the wrong type or out of range are an error that names each with its file and line; then nothing
+// of the file counts: use a default Config.
 Result<LoadedConfig> ParseConfig(std::string_view text, std::string_view file);
 // A missing file is an empty one.
 Result<LoadedConfig> LoadConfig(const std::filesystem::path& file);

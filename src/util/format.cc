@@ -97,7 +97,7 @@ std::string FormatDuration(uint64_t ns) {
   // The upper bounds are where three digits would round up to the next unit.
   if (ns < 999'500) return ThreeDigits(value / 1e3) + " us";
   if (ns < 999'500'000) return ThreeDigits(value / 1e6) + " ms";
-  if (ns < 119'500'000'000) return ThreeDigits(value / 1e9) + " s";
+  if (ns < 59'950'000'000) return ThreeDigits(value / 1e9) + " s";
   const uint64_t seconds = ns / 1'000'000'000 + (ns % 1'000'000'000 >= 500'000'000 ? 1 : 0);
   if (seconds < 7200) return fmt::format("{} min {:02} s", seconds / 60, seconds % 60);
   return fmt::format("{} h {:02} min", seconds / 3600, seconds / 60 % 60);

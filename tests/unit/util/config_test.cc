@@ -34,7 +34,7 @@ max_age_days = 3
 ambient_days = 0
 post_mortems = 5
 [record]
-max_size = 1000000
+max_size = 2000000
 footprint_period_ms = 250
 [flight_recorder]
 seconds = 0
@@ -51,7 +51,7 @@ probes_off = ["proc"]
   EXPECT_EQ(config.retention.max_age_days, 3U);
   EXPECT_EQ(config.retention.ambient_days, 0U);
   EXPECT_EQ(config.retention.max_post_mortems, 5U);
-  EXPECT_EQ(config.record.max_size_bytes, 1'000'000U);
+  EXPECT_EQ(config.record.max_size_bytes, 2'000'000U);
   EXPECT_EQ(config.record.footprint_period_ms, 250U);
   EXPECT_EQ(config.flight_recorder.seconds, 0U);
   EXPECT_EQ(config.flight_recorder.max_memory_bytes, uint64_t{8} << 20);
@@ -88,8 +88,18 @@ TEST(Config, WrongValuesNameTheirLine) {
             "c.toml:2: record.footprint_period_ms must be a whole number from 100 to 3600000");
   EXPECT_EQ(ErrorOf("[daemon]\nprobes = [\"vm\", 3]\n"),
             "c.toml:2: daemon.probes must be a list of names like [\"vm\", \"proc\"]");
+  EXPECT_EQ(ErrorOf("[record]\nmax_size = \"10K\"\n"),
+            "c.toml:2: record.max_size must be a size of 1.0 MiB or more like \"10 GiB\", or 0 for no limit");
+  EXPECT_EQ(ParseConfig("[record]\nmax_size = \"0\"\n", "c.toml").value().config.record.max_size_bytes, 0U);
   EXPECT_EQ(ErrorOf("retention = 5\n"), "c.toml:1: [retention] is a section, not a value");
   EXPECT_TRUE(ErrorOf("[retention\nmax_total = 1\n").starts_with("c.toml:1: "));
+}
+
+TEST(Config, EveryWrongValueIsNamed) {
+  EXPECT_EQ(ErrorOf("retention = 5\n[daemon]\nprobes = 1\n[flight_recorder]\nseconds = true\n"),
+            "c.toml:3: daemon.probes must be a list of names like [\"vm\", \"proc\"]; "
+            "c.toml:5: flight_recorder.seconds must be a whole number from 0 to 3600; "
+            "c.toml:1: [retention] is a section, not a value");
 }
 
 // toml++ asserts what it should report, unless told not to.

@@ -28,8 +28,9 @@ TEST(FormatDuration, RoundsIntoTheNextUnitWithoutFourDigits) {
   EXPECT_EQ(FormatDuration(999'499), "999 us");
   EXPECT_EQ(FormatDuration(999'500), "1.00 ms");
   EXPECT_EQ(FormatDuration(999'500'000), "1.00 s");
-  EXPECT_EQ(FormatDuration(119'499'999'999), "119 s");
-  EXPECT_EQ(FormatDuration(119'500'000'000), "2 min 00 s");
+  EXPECT_EQ(FormatDuration(59'949'999'999), "59.9 s");
+  EXPECT_EQ(FormatDuration(59'950'000'000), "1 min 00 s");
+  EXPECT_EQ(FormatDuration(110'000'000'000), "1 min 50 s");
   EXPECT_EQ(FormatDuration(7'199'600'000'000), "2 h 00 min");
   EXPECT_EQ(FormatDuration(std::numeric_limits<uint64_t>::max()), "5124095 h 34 min");
 }
