@@ -163,8 +163,8 @@ uint64_t Probes::Shared::Settle(ProbeSlot& slot, probe::Status status, uint64_t 
   if (std::exchange(slot.hung, false) || now_ns - started_ns > slot.deadline_ns) {
     status = {.health = Health::kFailed, .reason = TooSlow(slot.deadline_ns)};
   }
-  if (status.health == Health::kFailed) {
-    SetHealth(slot, Health::kFailed, std::move(status.reason), now_ns);
+  if (status.health == Health::kFailed || status.health == Health::kAbsent) {
+    SetHealth(slot, status.health, std::move(status.reason), now_ns);
     return PauseAfterFailure(slot, now_ns);
   }
   ++slot.state.readings;

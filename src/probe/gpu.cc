@@ -100,7 +100,7 @@ class GpuProbe : public Probe {
     for (const Opened& one : backends_) {
       if (!one.reason.empty()) return {Health::kFailed, one.reason};
     }
-    return {Health::kFailed, "no GPU driver with counters here"};
+    return {Health::kAbsent, "no GPU driver with counters here"};
   }
 
   std::vector<uint32_t> RecordedPids(const Context& context) {

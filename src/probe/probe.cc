@@ -20,6 +20,8 @@ std::string_view Name(Health health) {
       return "ok";
     case Health::kDegraded:
       return "degraded";
+    case Health::kAbsent:
+      return "absent";
     case Health::kFailed:
       return "failed";
   }

@@ -16,9 +16,10 @@ enum class Health : uint8_t {
   kStarting,  // No reading yet.
   kOk,
   kDegraded,  // Readings come, but something is missing: the reason says what and how to get it.
-  kFailed,    // No readings: not here, or not allowed. Tried again now and then.
+  kAbsent,    // There is nothing of the kind on this machine: no fault. Looked for again now and then.
+  kFailed,    // No readings: broken, or not allowed. Tried again now and then.
 };
-// "starting", "ok", "degraded", "failed".
+// "starting", "ok", "degraded", "absent", "failed".
 std::string_view Name(Health health);
 
 struct Status {

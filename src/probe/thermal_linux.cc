@@ -100,7 +100,7 @@ class ThermalProbe : public Probe {
     }
     if (!worst.has_value()) {
       scanned_ns_ = 0;
-      return {Health::kFailed, "no temperature sensors here"};
+      return {Health::kAbsent, "no temperature sensors here"};
     }
     if (news_.IsDue(context, worst->level, worst->throttle_reasons)) {
       sink.Emit(

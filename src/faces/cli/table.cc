@@ -37,11 +37,35 @@ std::string Joined(const std::vector<std::string>& cells, const std::vector<Colu
   std::string line;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (i > 0) line.append(kGap, ' ');
-    line +=
-        Padded(Truncate(i < cells.size() ? cells[i] : std::string(), widths[i]), widths[i], columns[i].align);
+    // A word of wrapped text that is too long is not cut: it is a command, or a path.
+    const std::string cell = columns[i].flex == Flex::kWrap ? cells[i] : Truncate(cells[i], widths[i]);
+    line += Padded(cell, widths[i], columns[i].align);
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
+}
+
+// Lines of at most `width`, broken at blanks; a longer word has a line of its own.
+std::vector<std::string> Lines(std::string_view text, size_t width) {
+  std::vector<std::string> lines(1);
+  size_t column = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    const size_t word_width = TextWidth(word);
+    if (column > 0 && column + 1 + word_width > width) {
+      lines.emplace_back();
+      column = 0;
+    }
+    if (column > 0) {
+      lines.back() += ' ';
+      ++column;
+    }
+    lines.back() += word;
+    column += word_width;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -60,8 +84,9 @@ std::vector<size_t> Table::Widths(size_t limit) const {
     total += width + (i > 0 ? kGap : 0);
   }
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (!columns_[i].flexible || total <= limit) continue;
-    const size_t excess = total - limit;
+    const size_t most = columns_[i].flex == Flex::kWrap ? std::min(limit, kTextWidth) : limit;
+    if (columns_[i].flex == Flex::kNone || total <= most) continue;
+    const size_t excess = total - most;
     widths[i] = std::max(std::min(widths[i], kNarrowestFlexible), widths[i] - std::min(excess, widths[i]));
   }
   return widths;
@@ -73,7 +98,18 @@ std::string Table::Render(const Style& style) const {
   titles.reserve(columns_.size());
   for (const Column& column : columns_) titles.push_back(column.title);
   std::string text = Coloured(Joined(titles, columns_, widths), Tone::kBold, style) + "\n";
-  for (const Row& row : rows_) text += Coloured(Joined(row.cells, columns_, widths), row.tone, style) + "\n";
+  const bool wraps = !columns_.empty() && columns_.back().flex == Flex::kWrap;
+  for (const Row& row : rows_) {
+    std::vector<std::string> cells = row.cells;
+    cells.resize(columns_.size());
+    const std::vector<std::string> lines =
+        wraps ? Lines(cells.back(), widths.back()) : std::vector<std::string>{cells.back()};
+    for (const std::string& line : lines) {
+      cells.back() = line;
+      text += Coloured(Joined(cells, columns_, widths), row.tone, style) + "\n";
+      cells.assign(columns_.size(), "");
+    }
+  }
   return text;
 }
 
@@ -85,25 +121,12 @@ std::string Coloured(std::string_view text, Tone tone, const Style& style) {
 std::string Labelled(std::string_view label, size_t label_width, std::string_view text, const Style& style) {
   std::string out = Coloured(Padded(std::string(label), label_width, Align::kLeft), Tone::kDim, style);
   const size_t width = std::min(style.width, kTextWidth);
-  size_t column = label_width;
-  bool first = true;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    const size_t word_width = TextWidth(word);
-    if (!first && column + 1 + word_width > width) {
-      out += "\n" + std::string(label_width, ' ');
-      column = label_width;
-      first = true;
-    }
-    if (!first) {
-      out += ' ';
-      ++column;
-    }
-    out += word;
-    column += word_width;
-    first = false;
-    text.remove_prefix(std::min(end + 1, text.size()));
+  const std::string indent = "\n" + std::string(label_width, ' ');
+  std::string_view before;
+  for (const std::string& line : Lines(text, width > label_width ? width - label_width : 1)) {
+    out += before;
+    out += line;
+    before = indent;
   }
   out.erase(out.find_last_not_of(' ') + 1);
   return out + "\n";

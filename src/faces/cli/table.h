@@ -1,4 +1,5 @@
-// Aligned tables and wrapped text. One column may be flexible: it is cut so that rows fit the width.
+// Aligned tables and wrapped text. One column may be flexible: it is cut, or wrapped, so that rows fit the
+// width.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +15,16 @@ namespace smeltr::faces::cli {
 enum class Align : uint8_t { kLeft, kRight };
 enum class Tone : uint8_t { kPlain, kDim, kBold, kWarning };
 
+enum class Flex : uint8_t {
+  kNone,
+  kCut,
+  kWrap,  // Goes on in the next line; for the last column, as far as people read lines.
+};
+
 struct Column {
   std::string title;
   Align align = Align::kLeft;
-  bool flexible = false;
+  Flex flex = Flex::kNone;
 };
 
 class Table {

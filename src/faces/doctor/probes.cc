@@ -43,6 +43,7 @@ std::vector<Check> CheckProbes() {
     Check check{.name = "probe " + std::string(probe->name())};
     const probe::Status status = CheckInTime(std::move(probe));
     check.detail = status.reason.empty() ? "reads" : Printable(status.reason);
+    if (status.health == probe::Health::kAbsent) check.detail = "not available: " + check.detail;
     if (status.health == probe::Health::kDegraded) check.verdict = Verdict::kDegraded;
     if (status.health == probe::Health::kFailed) check.verdict = Verdict::kFailed;
     checks.push_back(std::move(check));

@@ -34,8 +34,8 @@ class ThermalTest : public fake::ScratchTest {
   fake::EventList events_;
 };
 
-TEST_F(ThermalTest, WithoutSensorsItFailsAndLooksAgain) {
-  EXPECT_EQ(Sample(10).health, Health::kFailed);
+TEST_F(ThermalTest, WithoutSensorsItIsAbsentAndLooksAgain) {
+  EXPECT_EQ(Sample(10).health, Health::kAbsent);
   WriteZone("40000");
   EXPECT_EQ(Sample(12).health, Health::kOk);
   EXPECT_EQ(events_.size(), 1U);
@@ -96,7 +96,7 @@ TEST_F(ThermalTest, TheGpuSpeaksToo) {
   EXPECT_EQ(events_.Last<event::ThermalState>().sensor.view, "GPU 0");
   EXPECT_EQ(events_.Last<event::ThermalState>().throttle_reasons.view, "hw_thermal");
   // What it said long ago no longer counts.
-  EXPECT_EQ(Sample(60).health, Health::kFailed);
+  EXPECT_EQ(Sample(60).health, Health::kAbsent);
 }
 
 }  // namespace

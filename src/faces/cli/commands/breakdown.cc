@@ -134,7 +134,7 @@ class Report {
   // --- tree ---
   void Tree() {
     const analysis::ShownTree tree = analysis::SelectNodes(breakdown_, view_.limits);
-    Table table({{view_.ops ? "SCOPE, · KERNEL" : "SCOPE", Align::kLeft, true},
+    Table table({{view_.ops ? "SCOPE, · KERNEL" : "SCOPE", Align::kLeft, Flex::kCut},
                  {"CALLS", Align::kRight},
                  {"SELF", Align::kRight},
                  {"SUBTREE", Align::kRight},
@@ -153,6 +153,7 @@ class Report {
     const analysis::Node& node = breakdown_.nodes[number];
     const uint64_t total_ns = breakdown_.nodes[0].gpu_ns_subtree;
     if (number != 0) {
+      if (!node.varied_fields.empty()) merged_shown_.push_back(number);
       const std::string indent(size_t{2} * (node.depth - 1), ' ');
       table.Add({indent + NodeText(node), node.calls == 0 ? "" : FormatCount(node.calls),
                  node.gpu_ns_self == 0 ? "-" : FormatDuration(node.gpu_ns_self),
@@ -191,21 +192,46 @@ class Report {
     const std::vector<analysis::OpRow> rows = analysis::FlatOps(breakdown_, *view_.flat_ops);
     uint64_t total_ns = 0;
     for (const analysis::OpRow& row : rows) total_ns += row.gpu_ns;
-    Table table({{"KERNEL", Align::kLeft, true},
-                 {"KIND"},
-                 {"COUNT", Align::kRight},
-                 {"TIME", Align::kRight},
-                 {"%", Align::kRight}});
+    // Grouped by kind, the kernel is its kind.
+    const bool by_kind = view_.flat_ops == analysis::GroupBy::kKind;
+    std::vector<Column> columns{{by_kind ? "KIND" : "KERNEL", Align::kLeft, Flex::kCut}};
+    if (!by_kind) columns.push_back({"KIND"});
+    for (const char* const title : {"COUNT", "TIME", "%"}) columns.push_back({title, Align::kRight});
+    Table table(std::move(columns));
     const size_t shown = std::min<size_t>(rows.size(), view_.limits.top.value_or(rows.size()));
     for (size_t i = 0; i < shown; ++i) {
-      table.Add({LabelAmong(rows[i], rows), rows[i].kind, FormatCount(rows[i].count), OpTime(rows[i]),
-                 FormatPercent(rows[i].gpu_ns, total_ns)});
+      std::vector<std::string> row{LabelAmong(rows[i], rows)};
+      if (!by_kind) row.push_back(rows[i].kind);
+      row.insert(row.end(),
+                 {FormatCount(rows[i].count), OpTime(rows[i]), FormatPercent(rows[i].gpu_ns, total_ns)});
+      table.Add(std::move(row));
     }
     console_.Print(table.Render(console_.style()));
     if (shown < rows.size()) {
       console_.Print(fmt::format("{} not shown; --top shows more\n",
                                  FormatCounted(rows.size() - shown, "smaller kernel")));
     }
+  }
+
+  std::string NoWorkText() const {
+    const session::Metadata& metadata = session_.stored.metadata;
+    const std::string reason = Printable(metadata.hook_reason);
+    if (metadata.hook_state == "skipped") {
+      return fmt::format("No GPU work was recorded: the hook was not used ({}).", reason);
+    }
+    if (metadata.hook_state == "requested-but-silent") {
+      return fmt::format("No GPU work was recorded: {}.", reason);
+    }
+    return "No GPU work was recorded: did the program use a GPU interface smeltr hooks (Vulkan)? "
+           "`smeltr sessions show` tells what was seen.";
+  }
+
+  std::string MergedText() const {
+    const analysis::Node& merged = breakdown_.nodes[merged_shown_.front()];
+    return fmt::format(
+        "`=*` marks scopes merged over more than {} sets of fields, such as {}: --by-fields "
+        "keeps them apart, --field {}=VALUE picks one.",
+        analysis::kMaxFieldSets, Printable(merged.qualname), Printable(merged.varied_fields.front()));
   }
 
   void Footer() {
@@ -218,11 +244,13 @@ class Report {
           "are measured.");
     }
     if (breakdown_.cbs.completed == 0) {
-      notes.emplace_back(
-          "No GPU work was recorded: did the program use a GPU interface smeltr hooks (Vulkan)? "
-          "`smeltr sessions show` tells what was seen.");
+      notes.push_back(NoWorkText());
     }
-    for (const analysis::Notice& notice : breakdown_.notices) notes.push_back(notice.text);
+    for (const analysis::Notice& notice : breakdown_.notices) {
+      // Of the whole tree, for programs; people are told about the part that they see.
+      if (notice.code != "fields_merged") notes.push_back(notice.text);
+    }
+    if (!merged_shown_.empty()) notes.push_back(MergedText());
     if (std::string trimmed = TrimmedText(session_); !trimmed.empty()) {
       notes.push_back(std::move(trimmed) + ": times and shares are of the rest.");
     }
@@ -239,6 +267,7 @@ class Report {
   const analysis::Breakdown& breakdown_;
   const BreakdownView& view_;
   Console& console_;
+  std::vector<uint32_t> merged_shown_;  // Nodes with fields that vary, among those printed.
 };
 
 // CLI11 itself would take "-1" for a very large number. Empty when the text is one.
@@ -253,7 +282,8 @@ class BreakdownCommand final : public Command {
  public:
   CLI::App* AddTo(CLI::App& root) override {
     CLI::App* const app = root.add_subcommand("breakdown", "Show where the GPU time of a session went");
-    app->add_option("REF", choice_.reference, "Session: short id, full id or name (default: the newest)")
+    app->add_option("REF", choice_.reference,
+                    "Session: short id, full id, name or directory (default: the newest)")
         ->check(CLI::Validator(
             [](const std::string& text) { return text.empty() ? std::string("the session is empty") : ""; },
             ""));

@@ -73,7 +73,7 @@ class Page {
                  {"PROCESSES", Align::kRight},
                  {"EVENTS", Align::kRight},
                  {"LOST", Align::kRight},
-                 {"NAME, COMMAND", Align::kLeft, true}});
+                 {"NAME, COMMAND", Align::kLeft, Flex::kCut}});
     for (const ipc::RecordingStatus& one : report_.sessions) {
       const uint64_t lost = one.dropped_count + one.storage_lost_count;
       const std::string what = one.name.empty() ? one.command : one.name + ": " + one.command;
@@ -92,9 +92,9 @@ class Page {
                  {"HEALTH"},
                  {"READINGS", Align::kRight},
                  {"CPU %", Align::kRight},
-                 {"WHY", Align::kLeft, true}});
+                 {"WHY", Align::kLeft, Flex::kWrap}});
     for (const ipc::ProbeStatus& probe : report_.probes) {
-      const bool fine = probe.health == "ok" || probe.health == "starting";
+      const bool fine = probe.health == "ok" || probe.health == "starting" || probe.health == "absent";
       table.Add({Printable(probe.name), Printable(probe.health), FormatCount(probe.readings),
                  fmt::format("{:.2f}", probe.cost_pct), Printable(probe.reason)},
                 fine ? Tone::kPlain : Tone::kWarning);

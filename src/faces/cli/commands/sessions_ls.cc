@@ -20,31 +20,46 @@
 namespace smeltr::faces::cli {
 namespace {
 
-// "[ambient]", "[pinned, 2 post-mortems]"; empty for most.
-std::string Annotation(const ListedSession& session) {
-  const session::Metadata& metadata = session.opened.stored.metadata;
-  std::string text;
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "[" : ", ") + part; };
-  if (metadata.kind == session::SessionKind::kPostMortem && !metadata.source_session_id.empty()) {
-    add("post-mortem of " + Printable(metadata.source_session_id.substr(0, 8)));
-  } else if (metadata.kind != session::SessionKind::kScoped) {
-    add(std::string(session::Name(metadata.kind)));
-  }
-  if (session.pinned) add("pinned");
-  if (!session.post_mortems.empty()) add(FormatCounted(session.post_mortems.size(), "post-mortem"));
-  return text.empty() ? text : text + "] ";
+// At this width there is room for every column.
+constexpr size_t kWideColumns = 100;
+
+// "crash (post-mortem of 3f2a9c1d)": its source's name and command stand in the source's row.
+std::string PostMortemText(const session::Metadata& metadata) {
+  const std::string source = metadata.source_session_id.substr(0, 8);
+  const std::string what = source.empty() ? "post-mortem" : "post-mortem of " + source;
+  const std::string reason = ShortReason(metadata);
+  if (!reason.empty()) return reason + " (" + what + ")";
+  return metadata.name.empty() ? what : metadata.name + " (" + what + ")";
 }
 
+// What tells sessions apart comes first, for it is cut at its end.
 std::string What(const ListedSession& session) {
   const OpenedSession& opened = session.opened;
   if (!opened.stored.metadata_readable) return "(metadata unreadable)";
-  std::string what = Annotation(session);
-  // Its kind says what there is to say.
   const session::Metadata& metadata = opened.stored.metadata;
-  const bool says_more = !metadata.argv.empty() || !metadata.name.empty();
-  if (says_more || metadata.kind == session::SessionKind::kScoped) what += NameAndCommand(metadata);
+  const bool post_mortem = metadata.kind == session::SessionKind::kPostMortem;
+  const std::string command = post_mortem ? "" : CommandText(metadata);
+  std::string what = post_mortem ? PostMortemText(metadata) : metadata.name;
+  if (session.pinned) what += what.empty() ? "[pinned] " : " [pinned]";
+  if (!command.empty()) what += (metadata.name.empty() ? "" : ": ") + command;
+  if (!session.post_mortems.empty()) {
+    what += " [" + FormatCounted(session.post_mortems.size(), "post-mortem") + "]";
+  }
   if (opened.readers.empty()) what += " (no events)";
-  return what;
+  return Printable(what);
+}
+
+// "live", "exit 0", "SIGSEGV"; where nobody saw the end, why.
+std::string End(const OpenedSession& opened) {
+  const session::Metadata& metadata = opened.stored.metadata;
+  const bool known = metadata.exit_code.has_value() || metadata.term_signal.has_value();
+  if (opened.state == SessionState::kLive) return known ? "ending" : "live";
+  if (metadata.term_signal) return SignalName(*metadata.term_signal);
+  if (metadata.exit_code) return fmt::format("exit {}", *metadata.exit_code);
+  if (opened.state != SessionState::kEnded) return std::string(Name(opened.state));
+  const bool recorded_here =
+      metadata.kind == session::SessionKind::kScoped && metadata.imported_rfc3339.empty();
+  return recorded_here ? "unknown" : "-";
 }
 
 class SessionsLs final : public Command {
@@ -61,7 +76,7 @@ class SessionsLs final : public Command {
     app->add_flag("--json", json_, "Print JSON");
     app->footer(
         "Examples:\n  smeltr sessions ls --sort size\n  smeltr sessions ls --kind post-mortem --json\n"
-        "Ambient sessions, in which smeltrd keeps what belongs to no recording, are left out\n"
+        "Ambient sessions, in which smeltrd keeps what belongs to no recording, are left out "
         "unless asked for.");
     return app;
   }
@@ -109,20 +124,25 @@ class SessionsLs final : public Command {
   }
 
   void PrintTable(const std::vector<ListedSession>& sessions, size_t hidden, Console& console) const {
-    Table table({{"ID"},
-                 {"STARTED"},
-                 {"STATE"},
-                 {"EXIT"},
-                 {"LENGTH", Align::kRight},
-                 {"EVENTS", Align::kRight},
-                 {"SIZE", Align::kRight},
-                 {"NAME, COMMAND", Align::kLeft, true}});
+    const bool wide = console.style().width >= kWideColumns;
+    std::vector<Column> columns{{"ID"},
+                                {"NAME, COMMAND", Align::kLeft, Flex::kCut},
+                                {"STARTED"},
+                                {"END"},
+                                {"LENGTH", Align::kRight},
+                                {"SIZE", Align::kRight}};
+    if (wide) columns.push_back({"EVENTS", Align::kRight});
+    Table table(std::move(columns));
     for (const ListedSession& session : sessions) {
       const OpenedSession& opened = session.opened;
-      const session::Metadata& metadata = opened.stored.metadata;
-      table.Add({opened.stored.short_id(), ShortStartText(metadata), std::string(Name(opened.state)),
-                 ShortExit(metadata), FormatDuration(opened.duration_ns()), FormatCount(opened.event_count()),
-                 FormatBytes(session.disk_bytes), What(session)});
+      std::vector<std::string> row{opened.stored.short_id(),
+                                   What(session),
+                                   ShortStartText(opened.stored.metadata),
+                                   End(opened),
+                                   FormatDuration(opened.duration_ns()),
+                                   FormatBytes(session.disk_bytes)};
+      if (wide) row.push_back(FormatCount(opened.event_count()));
+      table.Add(std::move(row));
     }
     console.Print(table.empty() ? "none of that kind\n" : table.Render(console.style()));
     if (hidden > 0 && kind_.empty()) {

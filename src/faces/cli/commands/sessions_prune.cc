@@ -30,8 +30,8 @@ class SessionsPrune final : public Command {
     app_->add_flag("--json", json_, "Print JSON");
     app_->footer(
         "Examples:\n  smeltr sessions prune --dry-run\n  smeltr sessions prune --max-total 2GiB\n"
-        "Limits not given are those of config.toml: 10 GiB, 30 days, ambient sessions 7 days, 30\n"
-        "post-mortems. Pinned sessions and those being recorded never go, crashes go last.\n"
+        "Limits not given are those of config.toml: 10 GiB, 30 days, ambient sessions 7 days, 30 "
+        "post-mortems. Pinned sessions and those being recorded never go, crashes go last. "
         "smeltrd does the same every hour.");
     return app_;
   }
@@ -81,7 +81,7 @@ class SessionsPrune final : public Command {
 
   static void PrintPlan(const std::vector<RemovedRow>& rows, Console& console) {
     if (rows.empty()) return;
-    Table table({{"ID"}, {"SIZE", Align::kRight}, {"WHY"}, {"NAME", Align::kLeft, true}});
+    Table table({{"ID"}, {"SIZE", Align::kRight}, {"WHY"}, {"NAME", Align::kLeft, Flex::kCut}});
     for (const RemovedRow& row : rows) {
       table.Add({row.short_id, FormatBytes(row.bytes), row.reason, Printable(row.name)});
     }

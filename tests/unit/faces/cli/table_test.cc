@@ -16,7 +16,7 @@ TEST(Table, AlignsAndTrims) {
 }
 
 TEST(Table, FlexibleColumnGivesWay) {
-  Table table({{"KERNEL", Align::kLeft, true}, {"TIME", Align::kRight}});
+  Table table({{"KERNEL", Align::kLeft, Flex::kCut}, {"TIME", Align::kRight}});
   table.Add({"a_very_long_kernel_name_indeed", "12.3 ms"});
   EXPECT_EQ(table.Render({.colour = false, .width = 20}),
             "KERNEL          TIME\n"
@@ -24,6 +24,21 @@ TEST(Table, FlexibleColumnGivesWay) {
   EXPECT_EQ(table.Render({.colour = false, .width = 1000}),
             "KERNEL                             TIME\n"
             "a_very_long_kernel_name_indeed  12.3 ms\n");
+}
+
+TEST(Table, WrappedColumnGoesOnBelow) {
+  Table table({{"PROBE"}, {"WHY", Align::kLeft, Flex::kWrap}});
+  table.Add({"vm", ""});
+  table.Add({"log", "one two three"});
+  EXPECT_EQ(table.Render({.colour = false, .width = 15}),
+            "PROBE  WHY\n"
+            "vm\n"
+            "log    one two\n"
+            "       three\n");
+  table.Add({"long", std::string(60, 'a') + " " + std::string(60, 'b')});
+  EXPECT_TRUE(table.Render({.colour = false, .width = 1000})
+                  .ends_with("\nlong   " + std::string(60, 'a') + "\n       " + std::string(60, 'b') + "\n"))
+      << "nobody reads lines that long";
 }
 
 TEST(Table, ColourOnlyWhenAsked) {
