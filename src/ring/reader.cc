@@ -90,6 +90,7 @@ struct Reader::State {
   Segment segment;
   uint32_t block_count = 0;
   ProcessIdentity process;
+  uint64_t created_ns = 0;
   bool usable;
   bool reported_unusable = false;
   StringCopier strings;
@@ -105,6 +106,7 @@ bool Reader::State::Validate() {
   const auto& header = *reinterpret_cast<const RingHeader*>(copy.data());
   block_count = header.block_count;
   process = {.pid = header.pid, .start_time_ticks = header.start_time_ticks};
+  created_ns = header.created_ns;
   return CheckHeader(header, segment.bytes().size()).has_value() && StillWhole();
 }
 
@@ -240,6 +242,10 @@ std::vector<DroppedCount> Reader::TakeDropped() {
 ProcessIdentity Reader::process() const { return state_->process; }
 
 bool Reader::owner_alive() const { return IsAlive(state_->process) || IsLifeLocked(state_->segment.fd()); }
+
+bool Reader::life_locked() const { return IsLifeLocked(state_->segment.fd()); }
+
+uint64_t Reader::created_ns() const { return state_->created_ns; }
 
 bool Reader::closed() const {
   return !state_->usable || !state_->StillWhole() ||

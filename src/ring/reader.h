@@ -44,6 +44,10 @@ class Reader {
   bool empty() const;   // Nothing committed is left to drain.
   // Whether the process that made the ring may still write: it runs, or its lock says that it does somewhere.
   bool owner_alive() const;
+  // Whether its lock says that the program which made it still runs; false also where there are no locks.
+  bool life_locked() const;
+  // When it was made, as its process says. Session clock.
+  uint64_t created_ns() const;
 
  private:
   struct State;

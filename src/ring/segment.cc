@@ -23,6 +23,11 @@ bool TakePrefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
+bool TakeIdentity(std::string_view& text, ProcessIdentity& identity) {
+  return ParseNumber(text, identity.pid) && identity.pid != 0 && TakePrefix(text, "-") &&
+         ParseNumber(text, identity.start_time_ticks);
+}
+
 }  // namespace
 
 Segment::Segment(Segment&& other) noexcept
@@ -46,11 +51,16 @@ int Segment::Leak() {
   return fd_.Release();
 }
 
+Result<ProcessIdentity> ParseIdentity(std::string_view text) {
+  ProcessIdentity identity;
+  if (TakeIdentity(text, identity) && text.empty()) return identity;
+  return Fail(ErrorCode::kInvalidArgument, "not a process's identity");
+}
+
 Result<ProcessIdentity> ParseRingFileName(std::string_view name) {
   ProcessIdentity identity;
   std::string_view rest = name;
-  bool ok = ParseNumber(rest, identity.pid) && identity.pid != 0 && TakePrefix(rest, "-") &&
-            ParseNumber(rest, identity.start_time_ticks);
+  bool ok = TakeIdentity(rest, identity);
   if (ok && rest != ".ring") {
     uint32_t generation = 0;
     ok = TakePrefix(rest, ".") && ParseNumber(rest, generation) && generation != 0 && rest == ".ring";

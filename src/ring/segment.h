@@ -29,6 +29,8 @@ ProcessIdentity SelfIdentity();
 // Whether exactly that process still runs (not a zombie, not another one with the same pid), as far as this
 // process's PID namespace shows; Reader::owner_alive() looks further.
 bool IsAlive(const ProcessIdentity& process);
+// "123-4567", with which the names of a process's files in a ring directory begin.
+Result<ProcessIdentity> ParseIdentity(std::string_view text);
 // "123-4567.ring", "123-4567.1.ring" -> identity; an error for other names.
 Result<ProcessIdentity> ParseRingFileName(std::string_view name);
 
@@ -50,7 +52,8 @@ class Segment {
   ~Segment();
 
   // For the traced process. The file has mode 0600. kNoSpace when the file system could not hold the
-  // ring: a page it cannot give later would kill the program.
+  // ring: a page it cannot give later would kill the program. kUnavailable when the process may not make
+  // files of that size (RLIMIT_FSIZE).
   static Result<Segment> Create(const char* directory, const SegmentOptions& options);
   // For the daemon: checks owner, size and every offset of the header before it returns, and refuses
   // files that a shrinking truncate could make fault (the daemon re-checks the size before each drain).

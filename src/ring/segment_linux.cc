@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -70,6 +71,11 @@ std::unexpected<Error> FailErrno(const char* what) {
 // Sizes the file with all its pages: a page that cannot be had later, when the file system has filled up,
 // would kill the program with SIGBUS.
 Result<void> Reserve(int file, int directory, uint64_t bytes) {
+  // A file above the program's own limit would not fail but kill the program, with SIGXFSZ.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
+    return Fail(ErrorCode::kUnavailable, "the program may not make files as large as a ring (ulimit -f)");
+  }
   if (::fallocate(file, 0, 0, static_cast<off_t>(bytes)) == 0) return {};
   if (errno == ENOSPC) return Fail(ErrorCode::kNoSpace, "not enough free space in the ring directory");
   if (errno != EOPNOTSUPP && errno != ENOSYS) return FailErrno("cannot size the ring");

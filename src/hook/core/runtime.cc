@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "event/types.h"
+#include "ring/failure.h"
 #include "ring/life_lock.h"
 #include "ring/segment.h"
 
@@ -110,8 +111,12 @@ bool IsRecorded() {
 State Start() {
   g_settings = {.ops = !IsSwitchedOn("SMELTR_HOOK_NO_OPS"),
                 .exact_ops = IsSwitchedOn("SMELTR_HOOK_DISPATCH_BOUNDARY")};
-  auto segment = ring::Segment::Create(Environment("SMELTR_RING_DIR"), RingOptions());
-  if (!segment.has_value()) return State::kInert;
+  const char* const directory = Environment("SMELTR_RING_DIR");
+  auto segment = ring::Segment::Create(directory, RingOptions());
+  if (!segment.has_value()) {
+    ring::LeaveFailure(directory, segment.error().code());
+    return State::kInert;
+  }
   g_ring_bytes = segment->bytes();
   g_writer.Attach(&segment->header(), Generation());
   g_ring_file = ring::Remember(segment->Leak());

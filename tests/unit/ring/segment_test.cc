@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -75,6 +76,22 @@ TEST(Segment, IsPrivateWholeAndNamedForItsProcess) {
   EXPECT_GE(info.st_blocks * 512, info.st_size) << "every page is there before it is used";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1)
       << "nothing is left over";
+}
+
+// Asked for all the same, the system would end the program.
+TEST(Segment, IsRefusedWhereTheProgramMayMakeNoSuchFile) {
+  const ScratchDirectory directory;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const auto segment = Segment::Create(directory.path().c_str(), {});
+    ::_exit(!segment.has_value() && segment.error().code() == ErrorCode::kUnavailable ? 7 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "nothing is left over";
 }
 
 TEST(Segment, ANewRingOfTheSameProcessDoesNotReplaceTheLast) {
