@@ -55,8 +55,10 @@ Json ListedFacts(const ListedSession& session) {
   json["disk_bytes"] = session.disk_bytes;
   json["pinned"] = session.pinned;
   json["source_session_id"] = TextOrNull(session.opened.stored.metadata.source_session_id);
+  json["reason"] = TextOrNull(ReasonText(session.opened.stored.metadata));
   json["post_mortem_count"] = session.post_mortems.size();
-  json["post_mortems"] = session.post_mortems;
+  json["post_mortems"] = Json::array();
+  for (const PostMortemNote& one : session.post_mortems) json["post_mortems"].push_back(one.short_id);
   return json;
 }
 
@@ -325,9 +327,41 @@ Json InFlightJson(const analysis::Overview& overview) {
   return json;
 }
 
+Json MarksJson(const SessionNotes& notes) {
+  Json json = Json::array();
+  for (const MarkNote& mark : notes.marks) {
+    json.push_back({{"ts_ns", mark.ts_ns},
+                    {"pid", mark.pid == 0 ? Json() : Json(mark.pid)},
+                    {"label", mark.label},
+                    {"fields", TextOrNull(mark.fields)}});
+  }
+  return json;
+}
+
+Json CrashJson(const SessionNotes& notes) {
+  Json json = Json::array();
+  for (const CrashNote& note : notes.crash) {
+    json.push_back({{"ts_ns", note.ts_ns},
+                    {"pid", note.pid == 0 ? Json() : Json(note.pid)},
+                    {"source", note.source},
+                    {"text", note.text},
+                    {"report_path", TextOrNull(note.report_path)}});
+  }
+  return json;
+}
+
+Json TriggersJson(const session::Metadata& metadata) {
+  Json json = Json::array();
+  for (const session::TriggerNote& trigger : metadata.triggers) {
+    json.push_back({{"class", trigger.trigger_class}, {"text", trigger.text}, {"ts_ns", trigger.ts_ns}});
+  }
+  return json;
+}
+
 }  // namespace
 
-std::string SessionJson(const ListedSession& listed, const analysis::Overview& overview) {
+std::string SessionJson(const ListedSession& listed, const analysis::Overview& overview,
+                        const SessionNotes& notes) {
   const OpenedSession& session = listed.opened;
   const session::Metadata& metadata = session.stored.metadata;
   const LostCounts lost = LostEvents(session, overview.loss);
@@ -344,6 +378,10 @@ std::string SessionJson(const ListedSession& listed, const analysis::Overview& o
   json["smeltr_version"] = TextOrNull(metadata.smeltr_version);
   json["hook_state"] = TextOrNull(metadata.hook_state);
   json["hook_reason"] = TextOrNull(metadata.hook_reason);
+  json["imported"] = TextOrNull(metadata.imported_rfc3339);
+  json["imported_from"] = TextOrNull(metadata.imported_from);
+  json["imported_format"] = TextOrNull(metadata.imported_format);
+  json["import_notes"] = metadata.import_notes;
   json["event_counts"] = Json::object();
   for (const session::KindCount& one : session.counts()) {
     json["event_counts"][std::string(event::KindName(one.api, one.kind).view())] = one.count;
@@ -365,6 +403,11 @@ std::string SessionJson(const ListedSession& listed, const analysis::Overview& o
     json["failures"].push_back({{"ts_ns", failure.ts_ns}, {"pid", failure.pid}, {"text", failure.text}});
   }
   json["silent_hooks"] = overview.silent_hooks;
+  json["crash"] = CrashJson(notes);
+  json["marks"] = MarksJson(notes);
+  json["mark_count"] = notes.mark_count;
+  json["triggers"] = TriggersJson(metadata);
+  json["trigger_count"] = metadata.trigger_count;
   return Dump(json);
 }
 

@@ -10,6 +10,7 @@
 #include "analysis/overview.h"
 #include "faces/listed_session.h"
 #include "faces/opened_session.h"
+#include "faces/session_notes.h"
 
 namespace smeltr::faces {
 
@@ -23,6 +24,7 @@ std::string BreakdownJson(const OpenedSession& session, const analysis::Breakdow
                           const BreakdownView& view);
 // `hidden_count` more exist, of kinds that were not asked for.
 std::string SessionsJson(const std::vector<ListedSession>& sessions, size_t hidden_count);
-std::string SessionJson(const ListedSession& session, const analysis::Overview& overview);
+std::string SessionJson(const ListedSession& session, const analysis::Overview& overview,
+                        const SessionNotes& notes);
 
 }  // namespace smeltr::faces

@@ -83,6 +83,18 @@ std::string DumpedJson(const ipc::Dumped& dumped) {
                {"event_count", dumped.event_count}});
 }
 
+std::string PinnedJson(const std::vector<session::StoredSession>& sessions, bool pinned) {
+  Json json;
+  json["sessions"] = Json::array();
+  for (const session::StoredSession& one : sessions) {
+    json["sessions"].push_back({{"session_id", TextOrNull(one.metadata.session_id)},
+                                {"short_id", one.short_id()},
+                                {"name", TextOrNull(one.metadata.name)},
+                                {"pinned", pinned}});
+  }
+  return Dump(json);
+}
+
 std::string RemovedJson(const std::vector<RemovedRow>& rows, bool dry_run, uint64_t kept_bytes) {
   Json json;
   json["dry_run"] = dry_run;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ipc/message.h"
+#include "session/store.h"
 
 namespace smeltr::faces {
 
@@ -22,6 +23,9 @@ std::string StatusJson(const DaemonView& view);
 
 std::string MarkedJson(const ipc::Marked& marked, std::string_view label);
 std::string DumpedJson(const ipc::Dumped& dumped);
+
+// What was pinned, or unpinned.
+std::string PinnedJson(const std::vector<session::StoredSession>& sessions, bool pinned);
 
 // What was, or would be, deleted.
 struct RemovedRow {

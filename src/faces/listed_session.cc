@@ -11,7 +11,7 @@ PostMortemsBySource FindPostMortems(const std::vector<session::StoredSession>& s
   for (const session::StoredSession& one : sessions) {
     const session::Metadata& metadata = one.metadata;
     if (metadata.kind == session::SessionKind::kPostMortem && !metadata.source_session_id.empty()) {
-      found[metadata.source_session_id].push_back(one.short_id());
+      found[metadata.source_session_id].push_back({one.short_id(), ReasonText(metadata)});
     }
   }
   return found;

@@ -13,15 +13,19 @@
 
 namespace smeltr::faces {
 
-// Short ids of post-mortems, newest first, by the full id of the session that they are about.
-using PostMortemsBySource = std::map<std::string, std::vector<std::string>>;
+struct PostMortemNote {
+  std::string short_id;
+  std::string reason;  // ReasonText()
+};
+// Newest first, by the full id of the session that they are about.
+using PostMortemsBySource = std::map<std::string, std::vector<PostMortemNote>>;
 PostMortemsBySource FindPostMortems(const std::vector<session::StoredSession>& sessions);
 
 struct ListedSession {
   OpenedSession opened;
   uint64_t disk_bytes = 0;
   bool pinned = false;
-  std::vector<std::string> post_mortems;
+  std::vector<PostMortemNote> post_mortems;
 };
 ListedSession List(OpenedSession opened, const PostMortemsBySource& post_mortems);
 // The same for one alone.

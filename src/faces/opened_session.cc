@@ -6,27 +6,28 @@
 #include <map>
 #include <utility>
 
+#include "faces/session_reference.h"
 #include "session/open_lock.h"
 #include "session/segmented_writer.h"
 #include "util/format.h"
+#include "util/process.h"
 
 namespace smeltr::faces {
 namespace {
 
-SessionState StateOf(const session::StoredSession& stored) {
-  const session::Metadata& metadata = stored.metadata;
-  if (metadata.ended_rfc3339.empty() && session::IsOpen(stored.directory)) return SessionState::kLive;
-  if (metadata.end_reason == "recovered") return SessionState::kRecovered;
-  // Without an end but with a reason: left to the next daemon by one that was stopped.
-  const bool ended = !metadata.end_reason.empty() || !metadata.ended_rfc3339.empty();
-  return ended ? SessionState::kEnded : SessionState::kCutOff;
+bool RootRuns(const session::Metadata& metadata) {
+  if (metadata.root_pid == 0 || metadata.boot_id != BootId()) return false;
+  const auto facts = ReadProcessFacts(static_cast<pid_t>(metadata.root_pid));
+  return facts.has_value() && facts->start_time_ticks == metadata.root_start_time_ticks &&
+         facts->state != 'Z' && facts->state != 'X';
 }
 
 // What an ended session once held and its files no longer do. The metadata counts what was appended, what the
 // disk then refused and what was deleted for --max-size included.
 void NoteMissing(OpenedSession& opened) {
   const session::Metadata& metadata = opened.stored.metadata;
-  if (opened.state == SessionState::kLive || metadata.event_counts.empty() || opened.readers.empty()) return;
+  const bool grows = opened.state == SessionState::kLive || opened.state == SessionState::kWaiting;
+  if (grows || metadata.event_counts.empty() || opened.readers.empty()) return;
   uint64_t appended = 0;
   for (const auto& [kind, count] : metadata.event_counts) appended += count;
   const uint64_t gone =
@@ -60,6 +61,16 @@ std::string Quoted(const std::string& argument) {
 
 }  // namespace
 
+SessionState StateOf(const session::StoredSession& stored) {
+  const session::Metadata& metadata = stored.metadata;
+  if (metadata.ended_rfc3339.empty() && session::IsOpen(stored.directory)) return SessionState::kLive;
+  if (metadata.end_reason == "recovered") return SessionState::kRecovered;
+  if (metadata.ended_rfc3339.empty() && RootRuns(metadata)) return SessionState::kWaiting;
+  // Without an end but with a reason: left to the next daemon by one that was stopped.
+  const bool ended = !metadata.end_reason.empty() || !metadata.ended_rfc3339.empty();
+  return ended ? SessionState::kEnded : SessionState::kCutOff;
+}
+
 std::string_view Name(SessionState state) {
   switch (state) {
     case SessionState::kLive:
@@ -68,6 +79,8 @@ std::string_view Name(SessionState state) {
       return "ended";
     case SessionState::kRecovered:
       return "recovered";
+    case SessionState::kWaiting:
+      return "waiting";
     case SessionState::kCutOff:
       return "cut off";
   }
@@ -152,7 +165,7 @@ Result<OpenedSession> ChooseSession(const std::filesystem::path& sessions_direct
                 "which session? Give its id or name, or --last; `smeltr sessions ls` lists them");
   }
   auto found = choice.reference.empty() ? session::ResolveLast(sessions_directory, choice.include_ambient)
-                                        : session::Resolve(sessions_directory, choice.reference);
+                                        : FindSession(sessions_directory, choice.reference);
   if (!found.has_value()) return std::unexpected(found.error());
   return OpenSession(std::move(*found));
 }
@@ -173,6 +186,22 @@ std::string TrimmedText(const OpenedSession& session) {
   return fmt::format("{} of the middle were deleted to keep the session below {} (--max-size)",
                      FormatCounted(metadata.trimmed_event_count, "event"),
                      metadata.max_size_bytes != 0 ? FormatBytes(metadata.max_size_bytes) : "its limit");
+}
+
+std::string ReasonText(const session::Metadata& metadata) {
+  if (metadata.triggers.empty()) return {};
+  const session::TriggerNote& first = metadata.triggers.front();
+  const std::string text = first.trigger_class == "request" || first.text.empty()
+                               ? ShortReason(metadata)
+                               : first.trigger_class + ": " + first.text;
+  const uint64_t more = std::max<uint64_t>(metadata.trigger_count, 1) - 1;
+  return more == 0 ? text : fmt::format("{}; and {}", text, FormatCounted(more, "more incident"));
+}
+
+std::string ShortReason(const session::Metadata& metadata) {
+  if (metadata.triggers.empty()) return {};
+  const session::TriggerNote& first = metadata.triggers.front();
+  return first.trigger_class == "request" && !first.text.empty() ? first.text : first.trigger_class;
 }
 
 std::string ExitText(const session::Metadata& metadata) {

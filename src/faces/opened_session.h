@@ -17,11 +17,13 @@ namespace smeltr::faces {
 enum class SessionState : uint8_t {
   kLive,       // Still being recorded.
   kEnded,      // Closed by the daemon that recorded it.
-  kRecovered,  // Its daemon died; a later one closed it.
+  kRecovered,  // Its daemon was gone; a later one closed it.
+  kWaiting,    // Its daemon is gone and its program still runs: the next one goes on.
   kCutOff,     // Its daemon died, and nobody has closed it.
 };
-// "live", "ended", "recovered", "cut off".
+// "live", "ended", "recovered", "waiting", "cut off".
 std::string_view Name(SessionState state);
+SessionState StateOf(const session::StoredSession& stored);
 
 struct OpenedSession {
   session::StoredSession stored;
@@ -63,6 +65,11 @@ LostCounts LostEvents(const OpenedSession& session, const analysis::CaptureLoss&
 // such.
 std::string TrimmedText(const OpenedSession& session);
 
+// Why a post-mortem was written: "crash: process 4711 ended by SIGSEGV", the label of a dump that was asked
+// for; empty for other sessions.
+std::string ReasonText(const session::Metadata& metadata);
+// The same in a word or the label: "crash".
+std::string ShortReason(const session::Metadata& metadata);
 // How the recorded program ended: "exit 0", "SIGSEGV (core dumped)", "" while unknown.
 std::string ExitText(const session::Metadata& metadata);
 // The recorded command, or the name of the session's kind; quoted where needed.

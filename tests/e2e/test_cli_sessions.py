@@ -65,7 +65,7 @@ def test_ls_leaves_ambient_sessions_out_and_says_so(home: Smeltr) -> None:
     assert sorted(names(home, "--all")) == ["dump", "machine", "run"]
     text = home.run("sessions", "ls").stdout.decode()
     assert text.splitlines()[-1] == "1 ambient session not shown; --all shows them"
-    assert "[post-mortem]" in text
+    assert "dump (post-mortem)" in text
     assert "not shown" not in home.run("sessions", "ls", "--all").stdout.decode()
 
 
@@ -78,8 +78,8 @@ def test_ls_ties_post_mortems_to_their_sessions(home: Smeltr) -> None:
     assert by_name["run"]["post_mortems"] == [by_name["dump"]["short_id"]]
     assert by_name["dump"]["source_session_id"] == run["session_id"]
     text = home.run("sessions", "ls").stdout.decode()
-    assert "[1 post-mortem] run" in text
-    assert f"[post-mortem of {run['short_id']}]" in text
+    assert "run [1 post-mortem]" in text
+    assert f"dump (post-mortem of {run['short_id']})" in text
     shown = home.run("sessions", "show", "run").stdout.decode()
     assert re.search(rf"^Dumped as +{by_name['dump']['short_id']}$", shown, re.MULTILINE), shown
 
@@ -107,6 +107,9 @@ def test_tables_fit_80_columns(home: Smeltr) -> None:
     for arguments in (["sessions", "ls"], ["sessions", "prune", "--dry-run"]):
         out = home.run(*arguments, env={"COLUMNS": "80"}).stdout.decode()
         assert max(len(line) for line in out.splitlines()) <= 80, out
+        # The name is what is looked for.
+        if arguments[1] == "ls":
+            assert "2" + "n" * 15 in out, out
 
 
 # --- pin, rm ---
@@ -116,7 +119,7 @@ def test_pinned_sessions_stay(home: Smeltr) -> None:
     directory = make_session(home, "run", "scoped")
     assert home.run("sessions", "pin", "run").returncode == 0
     assert listed(home)[0]["pinned"]
-    assert "[pinned]" in home.run("sessions", "ls").stdout.decode()
+    assert "run [pinned]" in home.run("sessions", "ls").stdout.decode()
     refused = home.run("sessions", "rm", "run")
     assert refused.returncode == 1
     assert b"is pinned" in refused.stderr
@@ -138,6 +141,48 @@ def test_rm_is_all_or_nothing(home: Smeltr) -> None:
     assert result.returncode == 0
     assert b"deleted 2 sessions" in result.stdout
     assert names(home) == []
+
+
+def test_pin_and_rm_as_json(home: Smeltr) -> None:
+    make_session(home, "run", "scoped")
+    make_session(home, "other", "scoped")
+    pinned = json.loads(home.run("sessions", "pin", "run", "--json").stdout)["sessions"]
+    assert [(one["name"], one["pinned"]) for one in pinned] == [("run", True)]
+    unpinned = json.loads(home.run("sessions", "unpin", "run", "--json").stdout)["sessions"]
+    assert [(one["name"], one["pinned"]) for one in unpinned] == [("run", False)]
+    removed = json.loads(home.run("sessions", "rm", "run", "--json").stdout)
+    assert [one["name"] for one in removed["removed"]] == ["run"]
+    assert removed["freed_bytes"] > 0
+    assert removed["kept_bytes"] > 0
+    assert names(home) == ["other"]
+
+
+def test_rm_last_and_what_it_leaves_behind(home: Smeltr) -> None:
+    make_session(home, "old", "scoped", "2023-01-01T00:00:00Z")
+    make_session(home, "run", "scoped")
+    (run,) = [one for one in listed(home) if one["name"] == "run"]
+    make_session(home, "dump", "post-mortem", source_session_id=run["session_id"])
+    (dump,) = [one for one in listed(home) if one["name"] == "dump"]
+    result = home.run("sessions", "rm", "--last")
+    assert result.returncode == 0, result.stderr
+    assert f"smeltr sessions rm {dump['short_id']}" in result.stdout.decode()
+    assert sorted(names(home)) == ["dump", "old"]
+    assert home.run("sessions", "rm").returncode == 2
+
+
+def test_a_directory_is_a_reference(home: Smeltr, tmp_path: Path) -> None:
+    directory = make_session(home, "run", "scoped")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "metadata.toml").write_text((directory / "metadata.toml").read_text())
+    assert json.loads(home.run("sessions", "show", copy, "--json").stdout)["name"] == "run"
+    refused = home.run("sessions", "rm", "--force", copy)
+    assert refused.returncode == 2
+    assert b"is not in" in refused.stderr
+    assert directory.exists()
+    assert home.run("sessions", "rm", f"{directory}/").returncode == 0
+    assert not directory.exists()
+    assert copy.exists()
 
 
 def test_rm_refuses_what_is_being_recorded(smeltr: Smeltr) -> None:

@@ -82,3 +82,7 @@ def test_a_wrong_config_is_named(smeltr: Smeltr) -> None:
     config = checks(smeltr, 0)["config.toml"]
     assert config["verdict"] == "degraded"
     assert "config.toml:2: retention.max_total" in config["detail"]
+    (smeltr.home / "config.toml").write_text("[daemon]\nprobes_off = ['gpx', 'vm']\n")
+    config = checks(smeltr, 0)["config.toml"]
+    assert config["verdict"] == "degraded"
+    assert "no probe 'gpx'" in config["detail"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -88,6 +89,23 @@ def test_a_recording_is_followed_to_its_end(smeltr: Smeltr) -> None:
     assert len(seqs) == len(set(seqs))
 
 
+def test_a_recording_that_is_over_is_not_waited_for(smeltr: Smeltr) -> None:
+    smeltr.record("--name", "over", "--", SCOPE_LOOP)
+    for arguments in ([], ["--follow"]):
+        result = smeltr.run("tail", "--session", "over", *arguments)
+        assert result.returncode == 0
+        assert result.stdout == b""
+        assert b"the session has ended" in result.stderr
+
+
+def test_who_asks_for_events_gets_no_other_lines(smeltr: Smeltr) -> None:
+    smeltr.run("daemon", "start")
+    tail = start_tail(smeltr, "--kind", "mark", "--count", "2")
+    smeltr.record("--", SCOPE_LOOP, "--count", "2")
+    out, _ = tail.communicate(timeout=60)
+    assert [json.loads(line)["kind"] for line in out.splitlines()] == ["Mark", "Mark"]
+
+
 def test_head_ends_it_quietly(smeltr: Smeltr) -> None:
     smeltr.run("daemon", "start")
     tail = start_tail(smeltr, "--kind", "Mark")
@@ -109,7 +127,7 @@ def test_lost_daemon_is_exit_status_4(smeltr: Smeltr) -> None:
     smeltr.run("daemon", "stop")
     _, err = tail.communicate(timeout=60)
     assert tail.returncode == 4
-    assert b"smeltrd is gone" in err
+    assert b"smeltrd has ended: stopped on request" in err
 
 
 def test_follow_comes_back(smeltr: Smeltr) -> None:
@@ -148,5 +166,11 @@ def test_dump_keeps_what_was(smeltr: Smeltr) -> None:
         "sessions"
     ]
     assert [one["session_id"] for one in post_mortems] == [answer["session_id"]]
+    assert post_mortems[0]["reason"] == "just looking"
+    shown = smeltr.run("sessions", "show", answer["short_id"]).stdout.decode()
+    assert re.search(r"^Reason +just looking$", shown, re.MULTILINE), shown
+    assert re.search(r"^Ended +the program was still running$", shown, re.MULTILINE), shown
+    assert "seen" in shown.split("\nMarks\n")[1]
+    assert "just looking" in smeltr.run("sessions", "ls").stdout.decode()
     process.terminate()
     process.wait(60)

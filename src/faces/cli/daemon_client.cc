@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "session/store.h"
+#include "faces/session_reference.h"
 
 namespace smeltr::faces::cli {
 
@@ -25,7 +25,7 @@ Result<ipc::Client> ConnectToDaemon(const Paths& paths, std::string_view role) {
 
 Result<std::string> SessionIdOf(const Paths& paths, std::string_view reference) {
   if (reference.empty()) return std::string();
-  SMELTR_ASSIGN_OR_RETURN(const session::StoredSession stored, session::Resolve(paths.sessions, reference));
+  SMELTR_ASSIGN_OR_RETURN(const session::StoredSession stored, FindSession(paths.sessions, reference));
   if (stored.metadata.session_id.empty()) {
     return Fail(ErrorCode::kCorrupt, fmt::format("the metadata of {} cannot be read: it has no id to go by",
                                                  stored.directory.native()));

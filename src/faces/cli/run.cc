@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "faces/cli/command.h"
+#include "util/edit_distance.h"
 #include "util/format.h"
 
 namespace smeltr::faces::cli {
 namespace {
+
+constexpr size_t kComparedBytes = 64;
 
 using Added = std::pair<CLI::App*, std::unique_ptr<Command>>;
 
@@ -41,20 +44,61 @@ std::string DeepestParsed(const CLI::App& app) {
   }
 }
 
-// CLI11 itself would only say that a subcommand is missing.
-bool IsUnknownCommand(const std::vector<std::string>& arguments, const std::vector<Added>& commands) {
-  if (arguments.empty() || arguments[0].starts_with('-')) return false;
-  return std::none_of(commands.begin(), commands.end(),
-                      [&](const Added& added) { return added.first->get_name() == arguments[0]; });
+// "help record" is "record --help".
+void TurnHelpAround(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "help") return;
+  arguments.erase(arguments.begin());
+  arguments.emplace_back("--help");
+}
+
+std::vector<const CLI::App*> PartsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// "; did you mean `show`?" for what could be a slip.
+std::string NearestPart(std::string_view word, const CLI::App& app) {
+  std::string nearest;
+  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const CLI::App* part : PartsOf(app)) {
+    const size_t distance = EditDistance(word.substr(0, kComparedBytes), part->get_name());
+    // Of short words everything is near.
+    if (distance >= least || distance >= std::max(word.size(), part->get_name().size())) continue;
+    least = distance;
+    nearest = part->get_name();
+  }
+  return nearest.empty() ? "" : fmt::format("; did you mean `{}`?", nearest);
+}
+
+// What stands where a command should and is none, as an error text; CLI11 itself would only say that a
+// subcommand is missing. `path` becomes the command that it was looked for in.
+std::string UnknownCommand(const std::vector<std::string>& arguments, const CLI::App& root,
+                           std::string& path) {
+  const CLI::App* at = &root;
+  for (const std::string& word : arguments) {
+    const std::vector<const CLI::App*> parts = PartsOf(*at);
+    if (parts.empty() || word.starts_with('-')) return {};
+    const auto found = std::ranges::find(parts, word, [](const CLI::App* part) { return part->get_name(); });
+    if (found == parts.end()) {
+      return fmt::format("no such command: {}{}", at == &root ? "" : at->get_name() + " ", word) +
+             NearestPart(word, *at);
+    }
+    at = *found;
+    path += " " + word;
+  }
+  return {};
 }
 
 // Help as CLI11 makes it, with lines that run over wrapped: descriptions of options under themselves.
 std::string Wrapped(std::string_view help) {
   constexpr size_t kHelpWidth = 80;
   std::string out;
+  bool was_blank = false;
   while (!help.empty()) {
     std::string line(help.substr(0, help.find('\n')));
     help.remove_prefix(std::min(line.size() + 1, help.size()));
+    // A group of hidden options leaves an empty paragraph.
+    if (line.empty() && std::exchange(was_blank, true)) continue;
+    was_blank = line.empty();
     const size_t text = std::min(line.find_first_not_of(' '), line.size());
     // Where the second column starts, if there is one.
     const size_t gap = text == 0 ? std::string::npos : line.find("  ", text);
@@ -70,10 +114,22 @@ std::string Wrapped(std::string_view help) {
   return out;
 }
 
-int ReportUsage(const CLI::App& app, std::string text, Console& console) {
+// What CLI11 says in the words of a programmer.
+std::string InPlainWords(std::string text) {
+  constexpr std::string_view kConversion = "Could not convert: ";
+  constexpr std::string_view kMissing = "A subcommand is required";
+  if (text.starts_with(kMissing)) return "a command is missing";
+  if (!text.starts_with(kConversion)) return text;
+  const size_t equals = text.find(" = ");
+  if (equals == std::string::npos) return text;
+  return fmt::format("{}: '{}' is no number it can take",
+                     text.substr(kConversion.size(), equals - kConversion.size()), text.substr(equals + 3));
+}
+
+int ReportUsage(const std::string& path, std::string text, Console& console) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
-  console.Warn(fmt::format("{}; see `{} --help`", Printable(text), DeepestParsed(app)));
+  console.Warn(fmt::format("{}; see `{} --help`", Printable(InPlainWords(std::move(text))), path));
   return kExitUsage;
 }
 
@@ -103,7 +159,7 @@ int Run(int argc, const char* const* argv, Console& console) {
       "Examples:\n  smeltr record -- ./infer     run a program and record its GPU work\n"
       "  smeltr breakdown             where the GPU time of the newest recording went\n"
       "  smeltr sessions ls           what has been recorded\n"
-      "`smeltr COMMAND --help` explains a command.");
+      "`smeltr COMMAND --help` and `smeltr help COMMAND` explain a command.");
   std::vector<Added> commands;
   for (const MakeCommand make : kCommands) {
     auto command = make();
@@ -113,8 +169,10 @@ int Run(int argc, const char* const* argv, Console& console) {
   // CLI11 reports by throwing; nothing else here does.
   try {
     std::vector<std::string> arguments = Arguments(argc, argv, commands);
-    if (IsUnknownCommand(arguments, commands)) {
-      return ReportUsage(app, "no such command: " + arguments[0], console);
+    TurnHelpAround(arguments);
+    std::string path = "smeltr";
+    if (const std::string unknown = UnknownCommand(arguments, app, path); !unknown.empty()) {
+      return ReportUsage(path, unknown, console);
     }
     // CLI11 wants them last first.
     std::reverse(arguments.begin(), arguments.end());
@@ -126,12 +184,12 @@ int Run(int argc, const char* const* argv, Console& console) {
     console.Print(std::string(version.what()) + "\n");
     return console.Flush() ? kExitOk : kExitFailed;
   } catch (const CLI::ParseError& error) {
-    return ReportUsage(app, error.what(), console);
+    return ReportUsage(DeepestParsed(app), error.what(), console);
   }
   for (const auto& [added, command] : commands) {
     if (added->parsed()) return RunParsed(*command, console);
   }
-  return ReportUsage(app, "a command is required", console);
+  return ReportUsage(DeepestParsed(app), "a command is missing", console);
 }
 
 }  // namespace smeltr::faces::cli

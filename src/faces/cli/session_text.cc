@@ -1,12 +1,10 @@
 #include "faces/cli/session_text.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "base/clock.h"
-#include "faces/opened_session.h"
 #include "util/format.h"
 
 namespace smeltr::faces::cli {
@@ -25,17 +23,6 @@ std::string ShortStartText(const session::Metadata& metadata) {
   const std::string text = FormatLocalTime(unix_seconds);
   const bool recent = age_seconds > -86'400 && age_seconds < kMonthsSeconds;
   return recent && text.size() == 19 ? text.substr(5, 11) : text.substr(0, 10);
-}
-
-std::string ShortExit(const session::Metadata& metadata) {
-  if (metadata.term_signal) return SignalName(*metadata.term_signal);
-  return metadata.exit_code ? fmt::format("{}", *metadata.exit_code) : "-";
-}
-
-std::string NameAndCommand(const session::Metadata& metadata) {
-  const std::string command = CommandText(metadata);
-  if (metadata.name.empty()) return Printable(command);
-  return Printable(command.empty() ? metadata.name : metadata.name + ": " + command);
 }
 
 bool Confirmed(Console& console, const std::string& question) {

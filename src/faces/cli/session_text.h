@@ -12,10 +12,6 @@ namespace smeltr::faces::cli {
 std::string StartText(const session::Metadata& metadata);
 // "03-01 14:05" of this year's and the last months', else "2024-03-01".
 std::string ShortStartText(const session::Metadata& metadata);
-// "0", "SIGSEGV"; "-" while unknown.
-std::string ShortExit(const session::Metadata& metadata);
-// "baseline: ./infer --steps 9", safe to print.
-std::string NameAndCommand(const session::Metadata& metadata);
 
 // Asks on the terminal; true for yes. Without a terminal to ask on: true, a script means what it says.
 bool Confirmed(Console& console, const std::string& question);

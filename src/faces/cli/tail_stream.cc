@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "event/json.h"
+#include "faces/doctor/check.h"
 #include "util/format.h"
 
 namespace smeltr::faces::cli {
@@ -81,6 +82,9 @@ std::string TailStream::Connected(const ipc::Subscribed& subscribed, int attempt
     }
     if (next > 0) last_seqs_[id] = std::max(last_seqs_[id], next - 1);
   }
+  for (const std::string& id : options_.session_ids) {
+    if (std::ranges::find(subscribed.session_ids, id) == subscribed.session_ids.end()) NoteEnded(id, {});
+  }
   return out;
 }
 
@@ -96,6 +100,7 @@ std::string TailStream::Take(const ipc::StreamItem& item) {
 }
 
 void TailStream::TakeBatch(const ipc::EventBatch& batch, std::string& out) {
+  if (hidden_.contains(batch.session_id())) return;
   const std::string prefix =
       "{\"session\":" + Quoted(std::string_view(batch.session_id()).substr(0, kShortIdDigits)) + ",";
   uint64_t& last_seq = last_seqs_[batch.session_id()];
@@ -122,6 +127,11 @@ void TailStream::On(const ipc::Gap& gap, std::string& out) {
 }
 
 void TailStream::On(const ipc::SessionOpened& opened, std::string& out) {
+  if (opened.name.starts_with(doctor::kTestRecordingName)) {
+    hidden_.insert(opened.session_id);
+    return;
+  }
+  if (options_.events_only) return;
   out +=
       fmt::format(R"({{"_smeltr_tail":"session_opened","session_id":{},"short_id":{},"kind":{},"name":{}}})"
                   "\n",
@@ -130,18 +140,24 @@ void TailStream::On(const ipc::SessionOpened& opened, std::string& out) {
 }
 
 void TailStream::On(const ipc::SessionClosed& closed, std::string& out) {
-  out += fmt::format(R"({{"_smeltr_tail":"session_closed","session_id":{},"end_reason":{},"last_seq":{}}})"
-                     "\n",
-                     Quoted(closed.session_id), Quoted(closed.end_reason), closed.last_seq);
   last_seqs_.erase(closed.session_id);
+  if (hidden_.erase(closed.session_id) == 0 && !options_.events_only) {
+    out += fmt::format(R"({{"_smeltr_tail":"session_closed","session_id":{},"end_reason":{},"last_seq":{}}})"
+                       "\n",
+                       Quoted(closed.session_id), Quoted(closed.end_reason), closed.last_seq);
+  }
   // Of all sessions there is no end: those are not kept.
   if (std::ranges::find(options_.session_ids, closed.session_id) != options_.session_ids.end()) {
-    closed_.insert(closed.session_id);
+    NoteEnded(closed.session_id, closed.end_reason);
   }
+}
+
+void TailStream::NoteEnded(const std::string& session_id, std::string_view end_reason) {
+  closed_.insert(session_id);
   const bool all = !options_.session_ids.empty() &&
                    std::ranges::all_of(options_.session_ids,
                                        [this](const std::string& id) { return closed_.contains(id); });
-  if (all) ended_ = "the session has ended: " + Printable(closed.end_reason);
+  if (all) ended_ = "the session has ended" + (end_reason.empty() ? "" : ": " + Printable(end_reason));
 }
 
 // Silence is not worth a line, but from here on nothing before is missing.

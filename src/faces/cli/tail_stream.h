@@ -22,6 +22,7 @@ namespace smeltr::faces::cli {
 
 struct TailOptions {
   std::vector<std::string> session_ids{};  // What is followed; empty: all.
+  bool events_only = false;                // No session_opened and session_closed.
   bool safe_ints = false;                  // Integers beyond 2^53 as strings.
   uint64_t count = 0;                      // So many events, then done; 0: no end.
 };
@@ -30,7 +31,8 @@ class TailStream {
  public:
   explicit TailStream(TailOptions options) : options_(std::move(options)) {}
 
-  // A connection stands: the first, or a later one, before which events may have been missed.
+  // A connection stands: the first, or a later one, before which events may have been missed. Sessions that
+  // are followed and that the daemon does not record have ended.
   std::string Connected(const ipc::Subscribed& subscribed, int attempt);
   // The lines of one item, each with its end.
   std::string Take(const ipc::StreamItem& item);
@@ -47,10 +49,12 @@ class TailStream {
   void On(const ipc::SessionClosed& closed, std::string& out);
   void On(const ipc::Heartbeat& heartbeat, std::string& out);
   void On(const ipc::Goodbye& goodbye, std::string& out);
+  void NoteEnded(const std::string& session_id, std::string_view end_reason);
 
   TailOptions options_;
   std::map<std::string, uint64_t> last_seqs_;  // By session, of what was seen or told to be lost.
   std::set<std::string> closed_;
+  std::set<std::string> hidden_;  // Test recordings of `smeltr doctor`: nobody's events.
   uint64_t printed_ = 0;
   std::string ended_;
   std::string goodbye_;

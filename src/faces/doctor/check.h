@@ -44,6 +44,9 @@ std::vector<Check> CheckAll(const Context& context);
 bool CanRecord(const std::vector<Check>& checks);
 std::string ToJson(const std::vector<Check>& checks);
 
+// How the names of test recordings begin: what shows recordings as they happen leaves them out.
+inline constexpr std::string_view kTestRecordingName = "doctor test of process ";
+
 // In the test child: makes a Vulkan instance and prints a line "device <name>" for each device. Returns the
 // exit status: 0, kNoLoader, kNoInstance.
 int RunTestChild();

@@ -111,7 +111,7 @@ std::vector<Check> CheckGpu(const Context& context) {
   std::vector<Check> checks{Vulkan(context)};
   // Without a driver there is nothing for the hook to get into.
   if (checks.front().verdict == Verdict::kOk) {
-    checks.push_back(TestRecording(context, fmt::format("doctor test of process {}", ::getpid())));
+    checks.push_back(TestRecording(context, fmt::format("{}{}", kTestRecordingName, ::getpid())));
   }
   checks.push_back(Cuda());
   return checks;

@@ -8,6 +8,7 @@
 
 #include "faces/doctor/check.h"
 #include "faces/opened_session.h"
+#include "probe/probe.h"
 #include "session/store.h"
 #include "util/config.h"
 #include "util/file.h"
@@ -65,6 +66,22 @@ Check Space(const Paths& paths) {
   return check;
 }
 
+// Those of the reader, and names of probes that there are not.
+std::vector<std::string> Warnings(const fs::path& file, const LoadedConfig& loaded) {
+  std::vector<std::string> warnings = loaded.warnings;
+  std::set<std::string> known;
+  for (const auto& probe : probe::MakeAllProbes()) known.emplace(probe->name());
+  const ProbeSettings& settings = loaded.config.probes;
+  std::set<std::string> named(settings.off.begin(), settings.off.end());
+  if (settings.only) named.insert(settings.only->begin(), settings.only->end());
+  for (const std::string& name : named) {
+    if (known.contains(name)) continue;
+    warnings.push_back(fmt::format("{}: there is no probe '{}', but {}", file.native(),
+                                   Printable(Truncate(name, 40)), fmt::join(known, ", ")));
+  }
+  return warnings;
+}
+
 Check Config(const Paths& paths) {
   Check check{.name = "config.toml"};
   const fs::path file = ConfigFile(paths.home);
@@ -74,10 +91,10 @@ Check Config(const Paths& paths) {
     check.verdict = Verdict::kDegraded;
     check.detail = loaded.error().text();
     check.fix = "correct it; until then the defaults count";
-  } else if (!loaded->warnings.empty()) {
+  } else if (const std::vector<std::string> warnings = Warnings(file, *loaded); !warnings.empty()) {
     check.verdict = Verdict::kDegraded;
-    check.detail = fmt::format("{}", fmt::join(loaded->warnings, "; "));
-    check.fix = "correct or remove these lines";
+    check.detail = fmt::format("{}", fmt::join(warnings, "; "));
+    check.fix = "correct or remove what is named";
   } else {
     check.detail = fs::exists(file, ignored) ? file.native() : "none: the defaults count";
   }
@@ -98,10 +115,11 @@ Check Orphans(const Paths& paths) {
     if (!one.metadata_readable) ++unreadable;
     if (one.metadata_readable && OpenSession(one).state == SessionState::kCutOff) ++cut_off;
   }
-  check.detail = fmt::format("{} in all", FormatCounted(stored->size(), "session"));
+  const std::string all = FormatCounted(stored->size(), "session");
+  check.detail = stored->empty() ? "none: there are no sessions" : fmt::format("none of {}", all);
   if (cut_off + unreadable == 0) return check;
   check.verdict = Verdict::kDegraded;
-  check.detail += fmt::format(", {} never closed, {} with unreadable metadata", cut_off, unreadable);
+  check.detail = fmt::format("of {}, {} never closed, {} with unreadable metadata", all, cut_off, unreadable);
   check.fix = "the next smeltrd closes them: `smeltr daemon restart`";
   return check;
 }

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <string>
 
+#include "faces/session_reference.h"
 #include "session/open_lock.h"
 #include "session/writer.h"
+#include "util/process.h"
 
 namespace smeltr::faces {
 namespace {
@@ -100,6 +102,50 @@ TEST_F(OpenedSessionTest, OpenSessionIsLiveWhileItsDaemonHoldsItElseCutOff) {
     EXPECT_EQ(OpenSession({stored.directory, metadata}).state, SessionState::kEnded) << "closed just now";
   }
   EXPECT_EQ(OpenSession(stored).state, SessionState::kCutOff);
+}
+
+TEST_F(OpenedSessionTest, WaitsForADaemonWhileItsProgramRuns) {
+  session::Metadata metadata;
+  metadata.root_pid = static_cast<uint32_t>(::getpid());
+  metadata.root_start_time_ticks = ReadProcessFacts(::getpid()).value().start_time_ticks;
+  metadata.end_reason = "daemon-shutdown";
+  const session::StoredSession stored = Create(metadata);
+  EXPECT_EQ(StateOf(stored), SessionState::kWaiting);
+  EXPECT_EQ(Name(SessionState::kWaiting), "waiting");
+  session::StoredSession other = stored;
+  ++other.metadata.root_start_time_ticks;
+  EXPECT_EQ(StateOf(other), SessionState::kEnded) << "another process has its pid";
+  other = stored;
+  other.metadata.ended_rfc3339 = "2026-01-01T00:00:00.000Z";
+  EXPECT_EQ(StateOf(other), SessionState::kEnded);
+}
+
+TEST_F(OpenedSessionTest, AreFoundByWhereTheyAre) {
+  const session::StoredSession stored = Create({});
+  const fs::path elsewhere = home_ / "elsewhere";
+  fs::create_directories(elsewhere);
+  const fs::path copy = elsewhere / stored.directory.filename();
+  fs::copy(stored.directory, copy);
+  EXPECT_EQ(FindSession(home_, stored.short_id()).value().directory, stored.directory);
+  EXPECT_EQ(FindSession(home_, copy.native() + "/").value().directory, copy);
+  EXPECT_FALSE(FindSession(home_, elsewhere.native()).has_value());
+  EXPECT_FALSE(FindSession(home_, "/no/such/place").has_value());
+  // What is elsewhere may be read, not deleted.
+  EXPECT_EQ(FindOwnSession(home_, stored.directory.native()).value().directory, stored.directory);
+  EXPECT_EQ(FindOwnSession(home_, copy.native()).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(Texts, Reason) {
+  session::Metadata metadata;
+  EXPECT_EQ(ReasonText(metadata), "");
+  metadata.triggers = {{"crash", "process 7 ended by SIGSEGV", 1}};
+  metadata.trigger_count = 3;
+  EXPECT_EQ(ReasonText(metadata), "crash: process 7 ended by SIGSEGV; and 2 more incidents");
+  EXPECT_EQ(ShortReason(metadata), "crash");
+  metadata.triggers = {{"request", "stutter at level 3", 1}};
+  metadata.trigger_count = 1;
+  EXPECT_EQ(ReasonText(metadata), "stutter at level 3");
+  EXPECT_EQ(ShortReason(metadata), "stutter at level 3");
 }
 
 TEST(Texts, ExitAndCommand) {

@@ -16,7 +16,7 @@ std::unique_ptr<Command> MakeDaemon() {
   }
   return MakeGroup({"daemon", "Start, stop, install and look at smeltrd, which writes the sessions",
                     "Examples:\n  smeltr daemon status\n  smeltr daemon install\n"
-                    "`smeltr record` starts one when needed, which ends after a minute without work; one\n"
+                    "`smeltr record` starts one when needed, which ends after a minute without work; one "
                     "that is started or installed by hand stays, and watches the machine all the time."},
                    std::move(parts));
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "base/clock.h"
 #include "faces/cli/commands/daemon.h"
@@ -14,6 +15,7 @@
 #include "ipc/connection.h"
 #include "launch/daemon_start.h"
 #include "launch/service.h"
+#include "util/format.h"
 #include "util/process.h"
 
 namespace smeltr::faces::cli {
@@ -39,6 +41,16 @@ Result<void> AskToEnd(const Paths& paths) {
   const bool managed = report.has_value() && report->managed_by == launch::ServiceManagerName();
   if (managed && launch::StopService().has_value()) return {};
   return client.Call(ipc::Shutdown{});
+}
+
+// Recordings whose program runs; 0 when the daemon does not say.
+size_t CountRunning(const Paths& paths) {
+  auto client = ConnectToDaemon(paths, "cli");
+  if (!client.has_value()) return 0;
+  const ipc::StatusReport report = client->Call(ipc::Status{}).value_or(ipc::StatusReport{});
+  return static_cast<size_t>(std::ranges::count_if(report.sessions, [](const ipc::RecordingStatus& one) {
+    return one.kind != "ambient" && one.state != "ending";
+  }));
 }
 
 // One that `record` started ends when idle; a user who starts one wants it to stay.
@@ -99,8 +111,15 @@ class DaemonStop final : public Command {
       console.Print("smeltrd does not run\n");
       return kExitOk;
     }
+    const size_t recordings = CountRunning(paths);
     SMELTR_TRY(StopDaemon(paths, *daemon, force_));
     console.Print(fmt::format("smeltrd has ended, pid {}\n", daemon->pid));
+    if (recordings > 0) {
+      console.Print(
+          fmt::format("{}; a smeltrd started within 30 s goes on with {}: `smeltr daemon start`\n",
+                      FormatCounted(recordings, "recorded program still runs", "recorded programs still run"),
+                      recordings == 1 ? "its session" : "their sessions"));
+    }
     return kExitOk;
   }
 

@@ -30,7 +30,7 @@ class DaemonInstall final : public Command {
     CLI::App* const app = daemon.add_subcommand("install", "Have smeltrd run from every login on");
     app->footer(
         "Example:\n  smeltr daemon install\n"
-        "On Linux a systemd user unit, on macOS a LaunchAgent. Where there is no systemd user manager,\n"
+        "On Linux a systemd user unit, on macOS a LaunchAgent. Where there is no systemd user manager, "
         "as in containers, smeltrd is started in the background instead, until the machine ends.");
     return app;
   }

@@ -42,7 +42,7 @@ class Doctor final : public Command {
     app->add_flag("--child", child_)->group("");
     app->footer(
         "Example:\n  smeltr doctor\n"
-        "Makes a test recording, which it deletes again. Exit status 1: `smeltr record` would not do its\n"
+        "Makes a test recording, which it deletes again. Exit status 1: `smeltr record` would not do its "
         "job; what is only degraded, or a failed probe, does not count.");
     return app;
   }

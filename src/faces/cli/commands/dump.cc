@@ -25,7 +25,7 @@ class Dump final : public Command {
     app->add_flag("--json", json_, "Print JSON");
     app->footer(
         "Example:\n  smeltr dump --label \"stutter at level 3\"\n"
-        "smeltrd does this by itself when a recorded program crashes or the GPU fails. How far back\n"
+        "smeltrd does this by itself when a recorded program crashes or the GPU fails. How far back "
         "it goes is set in config.toml: [flight_recorder] seconds.");
     return app;
   }

@@ -45,7 +45,7 @@ class Mark final : public Command {
     app->add_flag("--json", json_, "Print JSON");
     app->footer(
         "Examples:\n  smeltr mark \"load starts\"\n  smeltr mark epoch --field n=3 --field lr=0.01\n"
-        "Without a recording under way it goes to the ambient session. A session that has ended takes\n"
+        "Without a recording under way it goes to the ambient session. A session that has ended takes "
         "no marks: exit status 1.");
     return app;
   }

@@ -14,21 +14,20 @@
 #include "faces/cli/console.h"
 #include "launch/daemon_start.h"
 #include "session/store.h"
+#include "util/config.h"
 #include "util/format.h"
 #include "util/paths.h"
 
 namespace smeltr::faces::cli {
 namespace {
 
-// A few chunks: what is dropped of a session at a time is whole files.
-constexpr uint64_t kSmallestSession = 1 << 20;
-
 class Record : public Command {
  public:
   CLI::App* AddTo(CLI::App& root) override {
     CLI::App* app = root.add_subcommand("record", "Run a program and record its GPU work as a session");
     app->add_option("--name", name_, "Name of the session")->type_name("NAME");
-    app->add_option("--max-size", max_size_, "Keep only the newest events, so much on disk, as in 500M")
+    app->add_option("--max-size", max_size_,
+                    "Of the session on disk, as in 500M; events of its middle go first")
         ->type_name("SIZE");
     app->add_option("--footprint-period", footprint_period_ms_, "Between looks at the memory of each process")
         ->type_name("MS")
@@ -40,7 +39,7 @@ class Record : public Command {
     app->add_option("command", unused_, "The program and its arguments")->type_name("-- CMD...");
     app->footer(
         "Example:\n  smeltr record --name baseline -- ./infer --steps 100\n"
-        "The exit status is the program's, 128 + signal when one killed it, 127 when there is no such\n"
+        "The exit status is the program's, 128 + signal when one killed it, 127 when there is no such "
         "command, 126 when it cannot be executed, 125 with --require when it cannot be recorded.");
     app_ = app;
     return app;
@@ -95,10 +94,10 @@ Result<int> Record::Run(Console& console) {
   SMELTR_ASSIGN_OR_RETURN(options.session_name, SessionName(console));
   if (app_->count("--max-size") != 0) {
     const auto bytes = ParseBytes(max_size_);
-    if (!bytes.has_value() || *bytes < kSmallestSession) {
+    if (!bytes.has_value() || *bytes < kSmallestSessionBytes) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("--max-size: '{}' is no size of {} or more; one is 500M or 10GiB",
-                              Printable(max_size_), FormatBytes(kSmallestSession)));
+                              Printable(max_size_), FormatBytes(kSmallestSessionBytes)));
     }
     options.max_size_bytes = *bytes;
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "analysis/notices.h"
 #include "analysis/overview.h"
@@ -14,6 +15,7 @@
 #include "faces/cli/table.h"
 #include "faces/listed_session.h"
 #include "faces/opened_session.h"
+#include "faces/session_notes.h"
 #include "util/format.h"
 #include "util/paths.h"
 
@@ -23,24 +25,31 @@ namespace {
 constexpr size_t kLabelWidth = 11;
 constexpr size_t kInFlightShown = 20;
 constexpr size_t kFailuresShown = 10;
+constexpr size_t kCrashLinesShown = 10;
+constexpr size_t kMarksShown = 20;
 
 class Page {
  public:
-  Page(const ListedSession& listed, const analysis::Overview& overview, Console& console)
+  Page(const ListedSession& listed, const analysis::Overview& overview, const SessionNotes& notes,
+       Console& console)
       : listed_(listed),
         session_(listed.opened),
         metadata_(listed.opened.stored.metadata),
         overview_(overview),
+        notes_(notes),
         console_(console) {}
 
+  // What is asked first comes first.
   void Print() {
     Header();
     Losses();
-    Events();
-    Devices();
-    Processes();
-    Failures();
+    Crash();
     InFlight();
+    Failures();
+    Marks();
+    Processes();
+    Devices();
+    Events();
   }
 
  private:
@@ -60,20 +69,32 @@ class Page {
     std::string exit = ExitText(metadata_);
     switch (session_.state) {
       case SessionState::kLive:
-        return exit.empty() ? "still being recorded" : exit + "; still open for what it left running";
+        if (exit.empty()) return "still being recorded";
+        return exit + (LeftRunning() ? "; still open for what it left running"
+                                     : "; the session is being completed, look again in a moment");
+      case SessionState::kWaiting:
+        return "still running, and not recorded just now: smeltrd is gone; `smeltr daemon start` goes on";
       case SessionState::kRecovered:
-        return exit.empty() ? "recovered after the daemon died; how the program ended is not known"
-                            : exit + "; recovered after the daemon died";
+        return (exit.empty() ? "not known" : exit) +
+               "; smeltrd was gone at the end, and a later one completed the session";
       case SessionState::kCutOff:
-        return "cut off: the daemon died, and no later one has closed the session yet";
+        return "cut off: smeltrd is gone, and no later one has completed the session yet";
       case SessionState::kEnded:
         break;
     }
     if (metadata_.end_reason == "client-lost") {
       return "`smeltr record` was killed; " + (exit.empty() ? "how the program ended is not known" : exit);
     }
-    if (metadata_.end_reason == "daemon-shutdown") return "the daemon was stopped while recording";
+    if (metadata_.end_reason == "daemon-shutdown") return "smeltrd was stopped while recording";
+    if (metadata_.end_reason == "post-mortem" && exit.empty()) return "the program was still running";
     return exit.empty() ? "not known" : exit;
+  }
+
+  // Besides the recorded program itself, whose end is known.
+  bool LeftRunning() const {
+    return std::ranges::any_of(overview_.processes, [this](const analysis::ProcessRow& process) {
+      return !process.exited && process.pid != metadata_.root_pid;
+    });
   }
 
   void Header() {
@@ -86,8 +107,14 @@ class Page {
       if (!metadata_.source_session_id.empty()) kind += " of " + Printable(metadata_.source_session_id);
       Line("Kind", kind);
     }
+    if (const std::string reason = ReasonText(metadata_); !reason.empty()) Line("Reason", Printable(reason));
     if (listed_.pinned) Line("Pinned", "kept until `smeltr sessions unpin`");
-    for (const std::string& id : listed_.post_mortems) Line("Dumped as", Printable(id));
+    for (const PostMortemNote& one : listed_.post_mortems) {
+      Line("Dumped as", Printable(one.reason.empty() ? one.short_id : one.short_id + "  " + one.reason));
+    }
+    if (!metadata_.imported_from.empty()) {
+      Line("Imported", Printable(fmt::format("{}: {}", metadata_.imported_format, metadata_.imported_from)));
+    }
     if (!metadata_.host.empty()) Line("Host", Printable(metadata_.host));
     Line("Started", StartText(metadata_));
     Line("Ended", EndText());
@@ -101,12 +128,11 @@ class Page {
     }
     // The event of a silent hook says what the metadata says, and is there before the session has ended.
     if (metadata_.hook_state == "requested-but-silent") {
-      Line("Hook", Printable("never loaded: " + metadata_.hook_reason));
+      Line("Hook", Printable("silent: " + metadata_.hook_reason));
     } else if (metadata_.hook_state == "skipped") {
       Line("Hook", Printable("not used: " + metadata_.hook_reason));
     } else {
-      for (const std::string& reason : overview_.silent_hooks)
-        Line("Hook", Printable("never loaded: " + reason));
+      for (const std::string& reason : overview_.silent_hooks) Line("Hook", Printable("silent: " + reason));
     }
     Line("GPU work", CbText());
   }
@@ -121,9 +147,13 @@ class Page {
     if (cbs.commit_lost > 0) text += " (" + FormatCount(cbs.commit_lost) + " committed before)";
     if (cbs.untimed > 0) text += ", " + FormatCount(cbs.untimed) + " completed unread";
     if (cbs.cut_away > 0) text += ", " + FormatCount(cbs.cut_away) + " unknown (cut away)";
-    if (cbs.incomplete > 0) text += ", " + FormatCount(cbs.incomplete) + " in flight at the end";
+    if (cbs.incomplete > 0) text += ", " + FormatCount(cbs.incomplete) + InFlightWhen();
     return text;
   }
+
+  bool Running() const { return session_.state == SessionState::kLive && ExitText(metadata_).empty(); }
+
+  std::string InFlightWhen() const { return Running() ? " in flight now" : " in flight at the end"; }
 
   void Losses() {
     const LostCounts lost = LostEvents(session_, overview_.loss);
@@ -134,6 +164,11 @@ class Page {
       Line("Lost", fmt::format("{}: the disk would not take them", FormatCounted(lost.storage, "event")));
     }
     if (const std::string trimmed = TrimmedText(session_); !trimmed.empty()) Line("Trimmed", trimmed);
+    if (!metadata_.repaired_rfc3339.empty()) {
+      Line("Repaired",
+           fmt::format("{}; {} lost to damage", Printable(metadata_.repaired_rfc3339.substr(0, 19)),
+                       FormatCounted(metadata_.repair_lost_count, "event")));
+    }
     if (metadata_.corrupt_frames > 0) {
       Line("Lost", fmt::format("{} in a ring", FormatCounted(metadata_.corrupt_frames, "damaged frame")));
     }
@@ -149,6 +184,7 @@ class Page {
       Line("Newer", fmt::format("{} of kinds this smeltr does not know",
                                 FormatCounted(damage.unknown_kind_events, "event")));
     }
+    for (const std::string& note : metadata_.import_notes) Line("Import", Printable(note));
     for (const std::string& problem : session_.problems) Line("Damage", Printable(problem));
     for (const analysis::Skip& skip : overview_.loss.skips) {
       Line("Skipped",
@@ -166,10 +202,42 @@ class Page {
     console_.Print(table.empty() ? "none\n" : table.Render(console_.style()));
   }
 
+  void Crash() {
+    if (notes_.crash.empty()) return;
+    Title("Crash: what the system said");
+    const size_t shown = std::min(notes_.crash.size(), kCrashLinesShown);
+    for (size_t i = 0; i < shown; ++i) {
+      const CrashNote& note = notes_.crash[i];
+      const std::string report = note.report_path.empty() ? "" : "; report: " + note.report_path;
+      Line(At(note.ts_ns), Printable(note.source + ": " + note.text + report));
+    }
+    if (shown < notes_.crash.size()) {
+      Line("", fmt::format("and {} more; --json has them", FormatCount(notes_.crash.size() - shown)));
+    }
+  }
+
+  void Marks() {
+    if (notes_.mark_count == 0) return;
+    Title("Marks");
+    Table table({{"AT", Align::kRight}, {"PID"}, {"MARK", Align::kLeft, Flex::kWrap}});
+    const size_t shown = std::min(notes_.marks.size(), kMarksShown);
+    for (size_t i = 0; i < shown; ++i) {
+      const MarkNote& mark = notes_.marks[i];
+      const std::string fields = mark.fields.empty() ? "" : "  {" + mark.fields + "}";
+      table.Add({At(mark.ts_ns), mark.pid == 0 ? "-" : fmt::format("{}", mark.pid),
+                 Printable(mark.label + fields)});
+    }
+    console_.Print(table.Render(console_.style()));
+    if (shown < notes_.mark_count) {
+      console_.Print(fmt::format("and {} more; --json has {}\n", FormatCount(notes_.mark_count - shown),
+                                 notes_.marks.size() < notes_.mark_count ? "the first thousand" : "them"));
+    }
+  }
+
   void Devices() {
     if (overview_.devices.empty() && overview_.queues.empty()) return;
     Title("Devices and queues");
-    Table table({{"PID"}, {"API"}, {"DEVICE"}, {"QUEUE"}, {"WHAT", Align::kLeft, true}});
+    Table table({{"PID"}, {"API"}, {"DEVICE"}, {"QUEUE"}, {"WHAT", Align::kLeft, Flex::kWrap}});
     for (const analysis::DeviceRow& device : overview_.devices) {
       table.Add({fmt::format("{}", device.pid), std::string(event::EnumName(device.api)),
                  fmt::format("{}", device.device_id), "", Printable(device.name + ", " + device.driver)});
@@ -186,7 +254,7 @@ class Page {
   void Processes() {
     if (overview_.processes.empty()) return;
     Title("Processes");
-    Table table({{"PID"}, {"PARENT"}, {"ENDED"}, {"EXECUTABLE", Align::kLeft, true}});
+    Table table({{"PID"}, {"PARENT"}, {"ENDED"}, {"EXECUTABLE", Align::kLeft, Flex::kCut}});
     for (const analysis::ProcessRow& process : overview_.processes) {
       std::string ended = "-";
       if (process.exited && process.term_signal != 0)
@@ -219,9 +287,13 @@ class Page {
 
   void InFlight() {
     if (overview_.cbs.incomplete == 0) return;
-    Title("In flight at the end: committed, never completed");
-    Table table(
-        {{"CB", Align::kRight}, {"PID"}, {"QUEUE"}, {"AGE", Align::kRight}, {"SCOPE", Align::kLeft, true}});
+    Title(Running() ? "In flight now: committed, not completed yet"
+                    : "In flight at the end: committed, never completed");
+    Table table({{"CB", Align::kRight},
+                 {"PID"},
+                 {"QUEUE"},
+                 {"AGE", Align::kRight},
+                 {"SCOPE", Align::kLeft, Flex::kCut}});
     const size_t shown = std::min(overview_.in_flight.size(), kInFlightShown);
     for (size_t i = 0; i < shown; ++i) {
       const analysis::InFlightRow& cb = overview_.in_flight[i];
@@ -241,6 +313,7 @@ class Page {
   const OpenedSession& session_;
   const session::Metadata& metadata_;
   const analysis::Overview& overview_;
+  const SessionNotes& notes_;
   Console& console_;
 };
 
@@ -249,7 +322,7 @@ class SessionsShow final : public Command {
   CLI::App* AddTo(CLI::App& sessions) override {
     CLI::App* const app =
         sessions.add_subcommand("show", "Show what a session holds, how it ended and what was in flight");
-    app->add_option("REF", choice_.reference, "Session: short id, full id or name");
+    app->add_option("REF", choice_.reference, "Session: short id, full id, name or directory");
     app->add_flag("--last", choice_.last, "The newest recording");
     app->add_flag("--json", json_, "Print JSON");
     app->footer("Examples:\n  smeltr sessions show --last\n  smeltr sessions show 3f2a9c1d --json");
@@ -260,12 +333,13 @@ class SessionsShow final : public Command {
     SMELTR_ASSIGN_OR_RETURN(const Paths paths, ResolvePaths());
     SMELTR_ASSIGN_OR_RETURN(OpenedSession opened, ChooseSession(paths.sessions, choice_));
     SMELTR_ASSIGN_OR_RETURN(const ListedSession session, Listed(paths.sessions, std::move(opened)));
-    const analysis::Overview overview =
-        analysis::ComputeOverview(analysis::SessionSource(session.opened.readers));
+    const analysis::SessionSource source(session.opened.readers);
+    const analysis::Overview overview = analysis::ComputeOverview(source);
+    const SessionNotes notes = CollectNotes(source);
     if (json_) {
-      console.Print(SessionJson(session, overview));
+      console.Print(SessionJson(session, overview, notes));
     } else {
-      Page(session, overview, console).Print();
+      Page(session, overview, notes, console).Print();
     }
     return kExitOk;
   }

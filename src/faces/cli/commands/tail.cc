@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "faces/cli/console.h"
 #include "faces/cli/daemon_client.h"
 #include "faces/cli/tail_stream.h"
+#include "faces/session_reference.h"
 #include "util/format.h"
 #include "util/paths.h"
 
@@ -38,6 +40,27 @@ bool DaemonIsAway(const Error& error) {
   return error.code() == ErrorCode::kNotFound || error.code() == ErrorCode::kUnavailable;
 }
 
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
+// Full names of the kinds that are meant, however the letters were typed: "CbCompleted" is that of every GPU
+// interface.
+std::vector<std::string> KindsCalled(std::string_view typed) {
+  const std::string wanted = Lower(typed);
+  std::vector<std::string> names;
+  for (const event::KindInfo& kind : event::AllKinds()) {
+    const bool per_api = kind.naming == event::Naming::kPerApi;
+    for (size_t api = per_api ? 1 : 0; api < (per_api ? event::kEnumSize<event::Api> : 1); ++api) {
+      const event::KindName name(static_cast<event::Api>(api), kind.kind);
+      if (Lower(name.view()) == wanted || Lower(kind.name) == wanted) names.emplace_back(name.view());
+    }
+  }
+  return names;
+}
+
 bool NotUnderstood(const Error& error) {
   return error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported;
 }
@@ -50,7 +73,7 @@ class Tail final : public Command {
     app->add_option("--session", references_, "Only of these; may be repeated")
         ->type_name("REF")
         ->allow_extra_args(false);
-    app->add_option("--kind", kinds_, "Only these kinds, as in docs/events.md; may be repeated")
+    app->add_option("--kind", kinds_, "Only these kinds, of docs/events.md, in any case; may be repeated")
         ->type_name("KIND")
         ->allow_extra_args(false);
     app->add_option("--pid", pids_, "Only of these processes; may be repeated")
@@ -58,12 +81,14 @@ class Tail final : public Command {
         ->allow_extra_args(false);
     app->add_flag("--follow", follow_, "Come back when smeltrd is restarted");
     app->add_flag("--safe-ints", options_.safe_ints, "Integers beyond 2^53 as strings, for JavaScript");
-    app->add_option("--count", options_.count, "End after so many events")->type_name("N");
+    app->add_option("--count", options_.count, "End after so many events, 1 or more")
+        ->type_name("N")
+        ->check(CLI::Validator(
+            [](const std::string& text) { return text == "0" ? std::string("1 or more, not 0") : ""; }, ""));
     app->footer(
-        "Examples:\n  smeltr tail --kind VulkanCbCompleted\n  smeltr tail --session baseline --follow | jq "
-        ".\n"
-        "A reader that is too slow loses events and sees {\"_smeltr_tail\":\"gap\"} lines in their place; "
-        "it\n"
+        "Examples:\n  smeltr tail --kind VulkanCbCompleted\n"
+        "  smeltr tail --session baseline --follow | jq .\n"
+        "A reader that is too slow loses events and sees {\"_smeltr_tail\":\"gap\"} lines in their place; it "
         "never slows the recording. Exit status 4: smeltrd is gone.");
     return app;
   }
@@ -86,20 +111,25 @@ class Tail final : public Command {
 };
 
 Result<void> Tail::Subscribe(const Paths& paths) {
-  for (const std::string& reference : references_) {
-    SMELTR_ASSIGN_OR_RETURN(std::string id, SessionIdOf(paths, reference));
-    subscribe_.session_ids.push_back(std::move(id));
-  }
   for (const std::string& kind : kinds_) {
-    if (!event::ParseKindName(kind).has_value()) {
+    std::vector<std::string> names = KindsCalled(kind);
+    if (names.empty()) {
       return Fail(ErrorCode::kInvalidArgument,
                   fmt::format("no kind of event is called '{}'; docs/events.md lists them",
                               Printable(Truncate(kind, 60))));
     }
+    std::ranges::move(names, std::back_inserter(subscribe_.kinds));
   }
-  subscribe_.kinds = kinds_;
+  for (const std::string& reference : references_) {
+    SMELTR_ASSIGN_OR_RETURN(const session::StoredSession stored, FindSession(paths.sessions, reference));
+    if (!stored.metadata.ended_rfc3339.empty()) continue;
+    SMELTR_ASSIGN_OR_RETURN(std::string id, SessionIdOf(paths, reference));
+    subscribe_.session_ids.push_back(std::move(id));
+  }
   subscribe_.pids = pids_;
   options_.session_ids = subscribe_.session_ids;
+  // Who asks for some events wants no lines about every other session.
+  options_.events_only = references_.empty() && (!kinds_.empty() || !pids_.empty());
   return {};
 }
 
@@ -130,8 +160,8 @@ Result<Tail::Outcome> Tail::Stream(const Paths& paths, TailStream& stream, int a
     // What is not understood, of a newer daemon say, is passed over; its connection holds.
     if (!item.has_value() && NotUnderstood(item.error())) continue;
     if (!item.has_value()) {
-      console.Warn(fmt::format("tail: smeltrd is gone: {}",
-                               stream.goodbye().empty() ? item.error().text() : stream.goodbye()));
+      console.Warn(stream.goodbye().empty() ? fmt::format("tail: smeltrd is gone: {}", item.error().text())
+                                            : fmt::format("tail: smeltrd has ended: {}", stream.goodbye()));
       return Outcome::kLost;
     }
     lines = stream.Take(*item);
@@ -142,6 +172,10 @@ Result<int> Tail::Run(Console& console) {
   ::signal(SIGPIPE, SIG_IGN);
   SMELTR_ASSIGN_OR_RETURN(const Paths paths, ResolvePaths());
   SMELTR_TRY(Subscribe(paths));
+  if (!references_.empty() && subscribe_.session_ids.empty()) {
+    console.Warn("tail: the session has ended: there is nothing to follow; `smeltr sessions show` has it");
+    return kExitOk;
+  }
   TailStream stream(options_);
   uint64_t pause_ms = kFirstPauseMs;
   int attempt = 0;

@@ -99,6 +99,31 @@ TEST(TailStream, EndsWithTheLastOfItsSessions) {
   EXPECT_EQ(all.ended(), "");
 }
 
+TEST(TailStream, EndsAtOnceWhereNothingIsRecordedAnyMore) {
+  TailStream stream({.session_ids = {"a", "b"}});
+  EXPECT_EQ(stream.Connected({{"b"}, {1}}, 0), "");
+  EXPECT_EQ(stream.ended(), "") << "one of them is still recorded";
+  EXPECT_EQ(Lines(stream.Connected({{}, {}}, 1)).size(), 1U);
+  EXPECT_EQ(stream.ended(), "the session has ended");
+}
+
+TEST(TailStream, EventsOnlyMeansNoLinesAboutSessions) {
+  TailStream stream({.events_only = true});
+  EXPECT_EQ(stream.Take(ipc::Notice(ipc::SessionOpened{kId, "3f2a9c1d", "scoped", ""})), "");
+  EXPECT_EQ(Lines(stream.Take(Batch({1}))).size(), 1U);
+  EXPECT_EQ(stream.Take(ipc::Notice(ipc::SessionClosed{kId, "exit", 1})), "");
+}
+
+TEST(TailStream, TestRecordingsOfDoctorAreNobodysEvents) {
+  TailStream stream({});
+  EXPECT_EQ(
+      stream.Take(ipc::Notice(ipc::SessionOpened{kId, "3f2a9c1d", "scoped", "doctor test of process 9"})),
+      "");
+  EXPECT_EQ(stream.Take(Batch({1})), "");
+  EXPECT_EQ(stream.Take(ipc::Notice(ipc::SessionClosed{kId, "exit", 1})), "");
+  EXPECT_EQ(Lines(stream.Take(Batch({1}, "other"))).size(), 1U);
+}
+
 TEST(TailStream, CountsEventsOnly) {
   TailStream stream({.count = 2});
   stream.Take(ipc::Notice(ipc::SessionOpened{kId, "3f2a9c1d", "scoped", ""}));
