@@ -89,7 +89,9 @@ void Poller::Loop() {
   while (!stop_.load(std::memory_order_acquire) && !g_exiting.load(std::memory_order_acquire)) {
     const uint64_t now_ns = MonotonicNowNs();
     if (now_ns - calibrated_ns > kNsPerSecond) {
+      BeginLooking();
       publisher_.Calibrate(now_ns);
+      EndLooking();
       SampleMemory(device_, event::MemSampleAt::kPeriodic, now_ns);
       calibrated_ns = now_ns;
     }
@@ -140,7 +142,34 @@ void Poller::Park() {
   pthread_mutex_unlock(&mutex_);
 }
 
+void Poller::BeginLooking() {
+  while (looking_.test_and_set(std::memory_order_acquire)) {
+    const timespec moment{.tv_sec = 0, .tv_nsec = 20'000};
+    nanosleep(&moment, nullptr);
+  }
+}
+
 bool Poller::Look() {
+  BeginLooking();
+  const bool in_flight = LookAtAll();
+  EndLooking();
+  return in_flight;
+}
+
+void Poller::NoteCompletion() {
+  if (device_.traits.llvmpipe || !started_.load(std::memory_order_relaxed)) return;
+  if (device_.lost.load(std::memory_order_relaxed) || g_exiting.load(std::memory_order_relaxed)) return;
+  bool in_flight = false;
+  for (const Queue* queue = device_.queues.load(std::memory_order_acquire); queue != nullptr;
+       queue = queue->next_of_device) {
+    in_flight = in_flight || !queue->tracker.empty();
+  }
+  if (!in_flight || looking_.test_and_set(std::memory_order_acquire)) return;
+  LookAtAll();
+  EndLooking();
+}
+
+bool Poller::LookAtAll() {
   progressed_ = false;
   untimed_in_flight_ = false;
   if (device_.lost.load(std::memory_order_relaxed)) {

@@ -21,6 +21,9 @@ class Poller {
   void Start();
   // After a submission went down, on its thread.
   void NoteSubmission();
+  // On a thread of the program that has just learned of a completion: what is complete is written before it
+  // goes on, lest it dies next. Neither where reading would block, nor while the watching thread is at it.
+  void NoteCompletion();
   // Before vkDestroyDevice: publishes what is complete, reports the rest as abandoned, ends the thread.
   // False when the thread is stuck in a driver call: then nothing it uses may be freed.
   bool Stop();
@@ -32,8 +35,11 @@ class Poller {
  private:
   static void* Run(void* self);
   void Loop();
-  // One look at all queues; whether anything is in flight.
+  // One look at all queues; whether anything is in flight. Of the watching thread.
   bool Look();
+  bool LookAtAll();
+  void BeginLooking();
+  void EndLooking() { looking_.clear(std::memory_order_release); }
   bool LookAt(Queue& queue);
   void FailAll(event::CbStatus status, VkResult error);
   void Sleep(uint64_t ns);
@@ -47,11 +53,12 @@ class Poller {
   std::atomic<bool> stop_{false};
   std::atomic<bool> done_{false};
   std::atomic<bool> parked_{false};
+  std::atomic_flag looking_{};  // Whoever has set it may read, write and take out what is in flight.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t wake_;
   // Of the last look.
-  bool progressed_ = false;
-  bool untimed_in_flight_ = false;
+  std::atomic<bool> progressed_{false};
+  std::atomic<bool> untimed_in_flight_{false};
 };
 
 // How far `queue` has come, by asking the driver without blocking, or as last known. Any thread.

@@ -1,5 +1,5 @@
 // From completed command buffers to events: their times, and how those are shared out over their ops.
-// Used by one thread at a time.
+// Used by one thread at a time (Poller::looking_).
 #pragma once
 
 #include <array>

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "hook/vulkan/hooks.h"
+#include "hook/vulkan/poller.h"
 
 namespace smeltr::hook::vulkan {
 namespace {
@@ -18,6 +19,7 @@ VkResult TimedWait(Device& device, std::string_view call, Wait wait) {
   if (end_ns - start_ns > kLongWaitNs) {
     EmitAt(kApi, end_ns, event::HostWait{.call = call, .duration_ns = end_ns - start_ns});
   }
+  if (result == VK_SUCCESS) device.poller->NoteCompletion();
   return Report(device, call, result);
 }
 
@@ -71,11 +73,13 @@ VKAPI_ATTR VkResult VKAPI_CALL AcquireNextImage2KHR(VkDevice handle, const VkAcq
                    [&] { return device.next.AcquireNextImage2KHR(handle, info, index); });
 }
 
-// --- polled in tight loops by some programs: no clock, no event but an error ---
+// --- polled in tight loops by some programs: no clock, no event but an error and what a success proves ---
 
 VKAPI_ATTR VkResult VKAPI_CALL GetFenceStatus(VkDevice handle, VkFence fence) {
   Device& device = *FindDevice(handle);
-  return Report(device, "vkGetFenceStatus", device.next.GetFenceStatus(handle, fence));
+  const VkResult result = device.next.GetFenceStatus(handle, fence);
+  if (result == VK_SUCCESS && device.recorded()) device.poller->NoteCompletion();
+  return Report(device, "vkGetFenceStatus", result);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL GetSemaphoreCounterValue(VkDevice handle, VkSemaphore semaphore,

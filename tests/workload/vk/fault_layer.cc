@@ -8,6 +8,7 @@
 //   FAULT_NO_RESET=1         the device cannot reset queries from the host
 //   FAULT_VALID_BITS=n       queues say their timestamps have n valid bits, and deliver only those
 //   FAULT_TICK_OFFSET=n      timestamps are n ticks off
+//   FAULT_NAME=1             the device does not say that it is llvmpipe
 //   FAULT_HANG=1             submit calls are accepted and never carried out
 
 #include <vulkan/vk_layer.h>
@@ -51,6 +52,7 @@ std::atomic<int> g_allocations{0};
 // Looked up while the instance is made: later the chain answers with its top.
 PFN_vkGetPhysicalDeviceFeatures2 g_next_features = nullptr;
 PFN_vkGetPhysicalDeviceQueueFamilyProperties g_next_families = nullptr;
+PFN_vkGetPhysicalDeviceProperties g_next_properties = nullptr;
 
 template <typename F>
 F NextInstance(const char* name) {
@@ -81,6 +83,7 @@ VKAPI_ATTR VkResult VKAPI_CALL CreateInstance(const VkInstanceCreateInfo* info,
   if (result != VK_SUCCESS) return result;
   g_instance = *instance;
   g_next_features = NextInstance<PFN_vkGetPhysicalDeviceFeatures2>("vkGetPhysicalDeviceFeatures2");
+  g_next_properties = NextInstance<PFN_vkGetPhysicalDeviceProperties>("vkGetPhysicalDeviceProperties");
   g_next_families =
       NextInstance<PFN_vkGetPhysicalDeviceQueueFamilyProperties>("vkGetPhysicalDeviceQueueFamilyProperties");
   return result;
@@ -112,6 +115,12 @@ VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceFeatures2(VkPhysicalDevice physical,
       reinterpret_cast<VkPhysicalDeviceHostQueryResetFeatures*>(next)->hostQueryReset = VK_FALSE;
     }
   }
+}
+
+VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceProperties(VkPhysicalDevice physical,
+                                                       VkPhysicalDeviceProperties* properties) {
+  g_next_properties(physical, properties);
+  if (IsSet("FAULT_NAME")) std::memcpy(properties->deviceName, "somebody", 9);
 }
 
 VKAPI_ATTR void VKAPI_CALL GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physical, uint32_t* count,
@@ -174,6 +183,7 @@ PFN_vkVoidFunction Own(std::string_view name) {
   if (name == "vkCreateInstance") return function(&CreateInstance);
   if (name == "vkCreateDevice") return function(&CreateDevice);
   if (name == "vkGetPhysicalDeviceFeatures2") return function(&GetPhysicalDeviceFeatures2);
+  if (name == "vkGetPhysicalDeviceProperties") return function(&GetPhysicalDeviceProperties);
   if (name == "vkGetPhysicalDeviceQueueFamilyProperties")
     return function(&GetPhysicalDeviceQueueFamilyProperties);
   if (name == "vkQueueSubmit") return function(&QueueSubmit);

@@ -1,5 +1,6 @@
 // vk_leave <how>: submits work and leaves without destroying anything, some of it still in flight:
 //   return, exit, _exit, abort, kill, throw   the way it ends
+//   waited                                    ends at once when the work is done, by _exit
 //   wait                                      returns after the work is done, but with everything still there
 //   fork                                      forks in a loop while another thread submits; children end at
 //   once fork_own                                  a child makes an instance and device of its own and
@@ -95,6 +96,7 @@ int main(int argc, char** argv) {
   if (how == "fork") return ForkLoop(program);
   if (how == "fork_own") return ForkOwn(program);
   for (int i = 0; i < 3; ++i) program.SubmitAndWait(Record(program, 100));
+  if (how == "waited") _exit(0);
   if (how == "wait") return 0;
   if (how == "close") {
     vkDeviceWaitIdle(program.device);
