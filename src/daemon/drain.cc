@@ -57,6 +57,8 @@ DrainStats RingDirectory::Drain(uint64_t max_events, const Sink& sink) {
   for (auto& [name, ring] : rings_) {
     const ring::DrainResult result = ring.reader.Drain(max_events, [&](const event::Event& event) {
       if (event.envelope.api != event::Api::kNone) ring.api = event.envelope.api;
+      if (std::holds_alternative<event::CbCommitted>(event.payload)) ++ring.in_flight;
+      if (std::holds_alternative<event::CbCompleted>(event.payload)) --ring.in_flight;
       sink(event);
     });
     stats.event_count += result.event_count;
@@ -85,6 +87,9 @@ void RingDirectory::RemoveFinished(const DropSink& sink) {
     }
     RingDrops drops{state.reader.process(), state.api, state.reader.TakeDropped()};
     if (!drops.counts.empty()) sink(drops);
+    ended_.push_back({.process = state.reader.process(),
+                      .said_goodbye = state.reader.closed(),
+                      .work_in_flight = state.in_flight > 0});
     ::unlink((directory_ / ring->first).c_str());
     ring = rings_.erase(ring);
   }

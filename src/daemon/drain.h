@@ -29,6 +29,13 @@ struct RingDrops {
   std::vector<ring::DroppedCount> counts;  // Not empty.
 };
 
+// A ring whose process is gone, drained.
+struct RingEnd {
+  ring::ProcessIdentity process;
+  bool said_goodbye = false;
+  bool work_in_flight = false;  // Command buffers were committed and not told to be complete.
+};
+
 class RingDirectory {
  public:
   using Sink = std::function<void(const event::Event&)>;
@@ -48,6 +55,8 @@ class RingDirectory {
   // Closes and deletes the rings whose process is dead and has nothing left to drain, after reporting
   // their drops.
   void RemoveFinished(const DropSink& sink);
+  // Those that RemoveFinished() has removed since the last call.
+  std::vector<RingEnd> TakeEnded() { return std::exchange(ended_, {}); }
 
   // Deletes the directory and whatever is in it. Open rings are closed, drained or not.
   void RemoveAll();
@@ -63,6 +72,7 @@ class RingDirectory {
     ring::Reader reader;
     event::Api api = event::Api::kNone;
     bool owner_dead = false;
+    int64_t in_flight = 0;
     bool dry = false;  // A pass after the owner's death found nothing, whatever the ring claims.
   };
   bool ChangedSinceScan();
@@ -73,6 +83,7 @@ class RingDirectory {
   std::map<std::string, Ring> rings_;  // By file name.
   std::set<std::pair<uint32_t, uint64_t>> seen_;
   std::set<std::string> refused_;
+  std::vector<RingEnd> ended_;
 };
 
 }  // namespace smeltr::daemon

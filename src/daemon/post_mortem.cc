@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "session/identity.h"
 #include "session/store.h"
 #include "util/format.h"
 
@@ -29,6 +30,12 @@ std::vector<session::TriggerNote> NotesOf(const Incident& incident) {
   return notes;
 }
 
+// Of a moment of the session clock, as the clocks stand now.
+uint64_t WallTimeAt(uint64_t mono_ns) {
+  const uint64_t now_ns = MonotonicNowNs();
+  return WallNowNs() - (now_ns - std::min(mono_ns, now_ns));
+}
+
 // What the chunks cover of the time asked for; those kept apart for their kinds may be far older.
 void NoteCovered(session::Metadata& metadata, const std::vector<RecordedChunk>& chunks, uint64_t begin_ns,
                  uint64_t end_ns) {
@@ -41,6 +48,9 @@ void NoteCovered(session::Metadata& metadata, const std::vector<RecordedChunk>& 
   }
   metadata.covered_begin_ns = std::min(first_ns, last_ns);
   metadata.covered_end_ns = last_ns;
+  // start_mono_ns stays the source's: "+12.3 s" means the same moment in both.
+  metadata.started_rfc3339 = session::FormatUtc(WallTimeAt(metadata.covered_begin_ns));
+  metadata.ended_rfc3339 = session::FormatUtc(WallTimeAt(metadata.covered_end_ns));
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ void Recording::Finish(const ipc::Finish& request, uint64_t now_ns, FinishReply 
   log_.AppendOwn(event::Api::kNone, metadata.root_pid,
                  event::ProcessExit{request.exit_code.value_or(-1),
                                     static_cast<uint32_t>(request.term_signal.value_or(0))});
+  metadata.end_mono_ns = now_ns;
   finish_asked_ns_ = now_ns;
   finish_reply_ = std::move(reply);
   root_ended_ = true;
@@ -111,7 +112,7 @@ void Recording::UpdateMembers(const std::vector<probe::ProcessEntry>& processes)
   if (!attached()) return;
   const probe::ProcessTree::Change change = tree_.Update(processes);
   members_current_ = true;
-  for (const probe::ProcessTree::Member& member : change.joined) {
+  for (const probe::ProcessTree::Member& member : tree_.members()) {
     const probe::ProcessEntry& process = member.process;
     NoteProcess(process.pid, process.start_time_ticks, process.parent_pid, process.name);
   }
@@ -125,14 +126,32 @@ void Recording::UpdateMembers(const std::vector<probe::ProcessEntry>& processes)
 void Recording::NoteProcess(uint32_t pid, uint64_t start_time_ticks, uint32_t parent_pid,
                             std::string_view name) {
   member_pids_.insert(pid);
-  if (!known_.emplace(pid, start_time_ticks).second) return;
+  const auto [known, fresh] = known_.try_emplace({pid, start_time_ticks});
+  Told& told = known->second;
+  std::string executable = ExecutableOf(pid, parent_pid);
+  const bool news = !executable.empty() && executable != told.executable;
+  if (!name.empty()) told.name = name;
+  if (!fresh && !news) return;
+  if (news) told.executable = std::move(executable);
   event::ProcessSeen seen;
   seen.start_time_ticks = start_time_ticks;
   seen.parent_pid = parent_pid;
-  seen.process_name = name;
-  const std::string executable = ProcessExecutable(static_cast<pid_t>(pid));
-  seen.executable = std::string_view(executable);
+  seen.process_name = std::string_view(told.name);
+  seen.executable = std::string_view(told.executable);
   log_.AppendOwn(event::Api::kNone, pid, seen);
+}
+
+// The recorded process, held before it executes its program, still runs its parent's.
+std::string Recording::ExecutableOf(uint32_t pid, uint32_t parent_pid) const {
+  std::string executable = ProcessExecutable(static_cast<pid_t>(pid));
+  const session::Metadata& metadata = log_.metadata();
+  if (pid != metadata.root_pid || metadata.argv.empty()) return executable;
+  const bool held = executable == ProcessExecutable(static_cast<pid_t>(parent_pid));
+  if (!executable.empty() && !held) return executable;
+  const std::filesystem::path asked_for(metadata.argv.front());
+  return asked_for.has_parent_path()
+             ? (std::filesystem::path(metadata.cwd) / asked_for).lexically_normal().native()
+             : asked_for.native();
 }
 
 Recording::Progress Recording::Poll(uint64_t now_ns) {
@@ -189,11 +208,29 @@ void Recording::NoteDrops(const RingDrops& drops) {
   }
 }
 
+// Nobody waits for a child of the recorded process but its parent, which tells us nothing.
+void Recording::NoteEnd(const RingEnd& end) {
+  const bool told_by_record = end.process.pid == metadata().root_pid && !client_lost_;
+  if (end.said_goodbye || !end.work_in_flight || told_by_record) return;
+  const auto told = known_.find({end.process.pid, end.process.start_time_ticks});
+  event::CrashHint hint;
+  hint.target_pid = end.process.pid;
+  if (told != known_.end()) hint.process_name = std::string_view(told->second.name);
+  const std::string text =
+      fmt::format("process {} ended unexpectedly, with GPU work in flight", end.process.pid);
+  hint.text = std::string_view(text);
+  log_.AppendOwn(event::Api::kNone, end.process.pid, hint);
+}
+
 void Recording::CheckDeaths(uint64_t now_ns) {
   next_check_ns_ = now_ns + kCheckPeriodNs;
   const auto note_drops = [this](const RingDrops& drops) { NoteDrops(drops); };
   rings_.ReportDrops(note_drops);
   rings_.RemoveFinished(note_drops);
+  for (const RingEnd& end : rings_.TakeEnded()) NoteEnd(end);
+  // Whoever outlives the recorded process moves the end.
+  const bool ending = root_ended_ && log_.metadata().end_mono_ns != 0;
+  if (ending && members_current_ && LiveCount() != 0) log_.metadata().end_mono_ns = now_ns;
   if (client_lost_ && !root_ended_ && now_ns >= orphan_until_ns_ && RootGone()) {
     root_ended_ = true;
     members_current_ = false;

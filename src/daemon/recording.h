@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -81,8 +82,11 @@ class Recording {
   Recording(SessionLog log, RingDirectory rings, probe::ProcessTree tree)
       : log_(std::move(log)), rings_(std::move(rings)), tree_(std::move(tree)) {}
   void NoteNewProcesses();
+  // Tells of a process that is new, or executes something else by now.
   void NoteProcess(uint32_t pid, uint64_t start_time_ticks, uint32_t parent_pid, std::string_view name);
+  std::string ExecutableOf(uint32_t pid, uint32_t parent_pid) const;
   void NoteDrops(const RingDrops& drops);
+  void NoteEnd(const RingEnd& end);
   void CheckDeaths(uint64_t now_ns);
   void SettleHookState();
   void AnswerFinish(bool drained);
@@ -92,7 +96,12 @@ class Recording {
   SessionLog log_;
   RingDirectory rings_;
   probe::ProcessTree tree_;
-  std::set<std::pair<uint32_t, uint64_t>> known_;  // Told of by ProcessSeen. Pid and start time.
+  // What ProcessSeen told of a process, by pid and start time.
+  struct Told {
+    std::string name;
+    std::string executable;
+  };
+  std::map<std::pair<uint32_t, uint64_t>, Told> known_;
   std::set<uint32_t> member_pids_;
   bool members_current_ = false;
   uint64_t ring_event_count_ = 0;

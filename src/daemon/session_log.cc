@@ -207,8 +207,13 @@ void SessionLog::Detach(std::string_view reason) {
   CompleteFile();
 }
 
-// An adopted session to which nothing was added ended when its daemon did.
+// An adopted session to which nothing was added ended when its daemon did, others with their last process if
+// that was seen: reports of its death were waited for.
 std::string SessionLog::EndTime() const {
+  const uint64_t now_ns = MonotonicNowNs();
+  if (metadata().end_mono_ns != 0 && metadata().end_mono_ns <= now_ns) {
+    return Rfc3339(WallNowNs() - (now_ns - metadata().end_mono_ns));
+  }
   const uint64_t last_ns = writer_.has_value() ? 0 : LastChangeNs(directory());
   return Rfc3339(last_ns != 0 ? last_ns : WallNowNs());
 }

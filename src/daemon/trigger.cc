@@ -130,6 +130,15 @@ Found From(const event::Envelope&, const event::CrashReportEmitted& fields) {
                                      Shown(fields.summary))};
 }
 
+// The kernel's line about a crash, or a recorded process that was suddenly gone.
+Found From(const event::Envelope&, const event::CrashHint& fields) {
+  if (fields.target_pid == 0) return std::nullopt;
+  return Trigger{.trigger_class = TriggerClass::kCrash,
+                 .scope = TriggerScope::kMember,
+                 .pid = fields.target_pid,
+                 .text = Shown(fields.text)};
+}
+
 Found From(const event::Envelope&, const event::MlxPanicTriggered& fields) {
   return Trigger{.trigger_class = TriggerClass::kPanic,
                  .text = fmt::format("the program gave up: {}", Shown(fields.condition))};

@@ -48,11 +48,11 @@ struct Trigger {
 
 // The kinds that are worth a look: triggers, and what others need as evidence.
 inline constexpr std::array kWatchedKinds = {
-    event::Kind::kProcessExit,        event::Kind::kSignalCaught,     event::Kind::kDeviceInfo,
-    event::Kind::kCbCompleted,        event::Kind::kCbWarning,        event::Kind::kApiError,
-    event::Kind::kGpuFault,           event::Kind::kVmSample,         event::Kind::kMachException,
-    event::Kind::kCrashReportEmitted, event::Kind::kJetsamKill,       event::Kind::kOomKill,
-    event::Kind::kCgroupMemory,       event::Kind::kMlxPanicTriggered};
+    event::Kind::kProcessExit,        event::Kind::kSignalCaught,      event::Kind::kDeviceInfo,
+    event::Kind::kCbCompleted,        event::Kind::kCbWarning,         event::Kind::kApiError,
+    event::Kind::kGpuFault,           event::Kind::kVmSample,          event::Kind::kMachException,
+    event::Kind::kCrashReportEmitted, event::Kind::kJetsamKill,        event::Kind::kOomKill,
+    event::Kind::kCgroupMemory,       event::Kind::kMlxPanicTriggered, event::Kind::kCrashHint};
 
 // By index of the payload's type.
 template <size_t... kIndexes>

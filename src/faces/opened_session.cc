@@ -100,14 +100,20 @@ uint64_t OpenedSession::file_bytes() const {
 }
 
 uint64_t OpenedSession::duration_ns() const {
-  uint64_t begin_ns = ~uint64_t{0};
-  uint64_t end_ns = 0;
-  for (const session::Reader& reader : readers) {
-    if (reader.summary().event_count == 0) continue;
-    begin_ns = std::min(begin_ns, reader.summary().min_ts_ns);
-    end_ns = std::max(end_ns, reader.summary().max_ts_ns);
+  const analysis::TimeRange range = source().range();
+  return range.end_ns - range.begin_ns;
+}
+
+analysis::SessionSource OpenedSession::source() const {
+  const session::Metadata& metadata = stored.metadata;
+  if (metadata.kind == session::SessionKind::kPostMortem) {
+    return analysis::SessionSource(readers, {metadata.covered_begin_ns, metadata.covered_end_ns},
+                                   metadata.covered_begin_ns);
   }
-  return end_ns > begin_ns ? end_ns - begin_ns : 0;
+  // Between the first file, which stays for good, and the next.
+  const bool trimmed = metadata.trimmed_files != 0 && readers.size() > 1;
+  return analysis::SessionSource(readers, {0, metadata.end_mono_ns},
+                                 trimmed ? readers[1].summary().min_ts_ns : 0);
 }
 
 session::Damage OpenedSession::damage() const {

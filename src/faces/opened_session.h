@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/event_source.h"
 #include "analysis/timeline.h"
 #include "base/result.h"
 #include "session/reader.h"
@@ -34,7 +35,10 @@ struct OpenedSession {
 
   uint64_t event_count() const;
   uint64_t file_bytes() const;
-  uint64_t duration_ns() const;  // First to last event.
+  // From its first event to the end of what was recorded: evidence of a death may come later. Of a
+  // post-mortem, what it covers.
+  uint64_t duration_ns() const;
+  analysis::SessionSource source() const;  // For as long as this lives.
   session::Damage damage() const;
   std::vector<session::KindCount> counts() const;  // By kind, then api.
 };

@@ -46,6 +46,7 @@ void VisitKeys(Io& io, M& metadata) {
   io("max_rss_bytes", metadata.max_rss_bytes);
   io("user_cpu_ns", metadata.user_cpu_ns);
   io("system_cpu_ns", metadata.system_cpu_ns);
+  io("end_mono_ns", metadata.end_mono_ns);
   io("end_reason", metadata.end_reason);
   io("hook_state", metadata.hook_state);
   io("hook_reason", metadata.hook_reason);

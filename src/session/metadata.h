@@ -46,8 +46,9 @@ struct Metadata {
   uint64_t max_rss_bytes = 0;  // Of the recorded process, known at its end; 0 = not known.
   uint64_t user_cpu_ns = 0;
   uint64_t system_cpu_ns = 0;
-  std::string end_reason;  // exit, signal, client-lost, daemon-shutdown, recovered; empty while open.
-  std::string hook_state;  // injected, skipped, requested-but-silent
+  uint64_t end_mono_ns = 0;  // Session clock when its last process had ended; 0: nobody saw that.
+  std::string end_reason;    // exit, signal, client-lost, daemon-shutdown, recovered; empty while open.
+  std::string hook_state;    // injected, skipped, requested-but-silent
   std::string hook_reason;
   std::string source_session_id;  // Of a post-mortem: the session it is about.
   std::string smeltr_version;

@@ -329,8 +329,7 @@ class BreakdownCommand final : public Command {
     SMELTR_ASSIGN_OR_RETURN(const Paths paths, ResolvePaths());
     choice_.default_to_last = true;
     SMELTR_ASSIGN_OR_RETURN(const OpenedSession session, ChooseSession(paths.sessions, choice_));
-    const analysis::Breakdown breakdown =
-        analysis::ComputeBreakdown(analysis::SessionSource(session.readers), options);
+    const analysis::Breakdown breakdown = analysis::ComputeBreakdown(session.source(), options);
     const BreakdownView view = View(options.group_by);
     if (json_) {
       console.Print(BreakdownJson(session, breakdown, view));

@@ -333,7 +333,7 @@ class SessionsShow final : public Command {
     SMELTR_ASSIGN_OR_RETURN(const Paths paths, ResolvePaths());
     SMELTR_ASSIGN_OR_RETURN(OpenedSession opened, ChooseSession(paths.sessions, choice_));
     SMELTR_ASSIGN_OR_RETURN(const ListedSession session, Listed(paths.sessions, std::move(opened)));
-    const analysis::SessionSource source(session.opened.readers);
+    const analysis::SessionSource source = session.opened.source();
     const analysis::Overview overview = analysis::ComputeOverview(source);
     const SessionNotes notes = CollectNotes(source);
     if (json_) {
