@@ -1,5 +1,6 @@
 #include "daemon/dump_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -10,8 +11,10 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "daemon/scope_names.h"
 #include "session/append_file.h"
 #include "session/chunk_file.h"
+#include "session/chunk_header.h"
 #include "session/identity.h"
 #include "session/store.h"
 #include "util/file.h"
@@ -28,12 +31,35 @@ Result<session::ChunkFileStats> WriteEvents(const std::filesystem::path& file,
   return writer.stats();
 }
 
+// Behind those of the chunks.
+uint64_t NextSeq(const std::vector<RecordedChunk>& chunks) {
+  uint64_t next = 1;
+  for (const RecordedChunk& chunk : chunks) {
+    const std::span<const std::byte> bytes(*chunk.bytes);
+    const auto header_bytes =
+        session::ClaimedHeaderBytes(bytes.first(std::min(bytes.size(), session::kChunkFixedBytes)));
+    if (!header_bytes || *header_bytes > bytes.size()) continue;
+    const auto header = session::DecodeChunkHeader(bytes.first(*header_bytes));
+    if (header) next = std::max(next, header->first_seq + header->event_count);
+  }
+  return next;
+}
+
 // Fills a directory that exists.
 Result<session::ChunkFileStats> Fill(session::StoredSession& stored, const DumpJob& job) {
   SMELTR_ASSIGN_OR_RETURN(session::ChunkFileStats stats,
                           WriteEvents(stored.directory / session::kEventsFile, job.chunks));
   stored.metadata.event_counts = stats.counts_by_kind;
-  stored.metadata.ended_rfc3339 = session::FormatUtc(WallNowNs());
+  // Without their names the rest is still worth having.
+  if (const auto source = session::Resolve(stored.directory.parent_path(), job.metadata.source_session_id);
+      source.has_value()) {
+    const auto carried = CarryScopes(source->directory, stored.directory, NextSeq(job.chunks));
+    if (!carried.has_value()) Log(LogLevel::kWarning, std::string(carried.error().text()));
+    const uint64_t count = carried.value_or(0);
+    if (count > 0) stored.metadata.event_counts["ModuleEntered"] += count;
+    stats.event_count += count;
+  }
+  if (stored.metadata.ended_rfc3339.empty()) stored.metadata.ended_rfc3339 = session::FormatUtc(WallNowNs());
   stored.metadata.end_reason = "post-mortem";
   SMELTR_TRY(session::WriteMetadata(stored.directory, stored.metadata));
   // A new directory's name is on disk only when its parent is.
@@ -48,7 +74,6 @@ session::Metadata MetadataAbout(const session::Metadata& source) {
   metadata.kind = session::SessionKind::kPostMortem;
   metadata.source_session_id = source.session_id;
   metadata.name = source.name;
-  // The same origin: "+12.3 s" means the same moment in both.
   metadata.started_rfc3339 = source.started_rfc3339;
   metadata.start_mono_ns = source.start_mono_ns;
   metadata.boot_id = source.boot_id;

@@ -23,6 +23,7 @@ constexpr uint32_t kMaxNumber = 1'000'000'000;
 constexpr uint64_t kSegmentShare = 8;
 constexpr uint64_t kFirstShare = 16;
 constexpr uint64_t kChunkShare = 64;
+constexpr uint64_t kScopesShare = 8;  // Of a segment.
 constexpr size_t kSmallestChunk = size_t{32} << 10;
 constexpr size_t kMaxUnsynced = 16;
 
@@ -119,6 +120,7 @@ Result<SegmentedWriter> SegmentedWriter::Continue(const std::filesystem::path& d
 
 void SegmentedWriter::Append(const event::Event& event) {
   writer_.Append(event);
+  if (options_.max_bytes != 0) scopes_.Note(event);
   KeepBelowLimit();
 }
 
@@ -184,6 +186,8 @@ void SegmentedWriter::StartNext() {
   ++number_;
   names_unsynced_ = true;
   writer_ = std::move(*writer);
+  scopes_.ForEach(SegmentLimit() / kScopesShare,
+                  [this](const event::Event& event) { writer_.Append(event); });
   checked_bytes_ = writer_.totals().file_bytes;
   Trim(SegmentLimit());
 }

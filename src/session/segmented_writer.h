@@ -1,6 +1,7 @@
 // The events of a session in numbered files: events.smlt, events-1.smlt, events-2.smlt ... With a size to
 // stay below, old ones in the middle are deleted again: the first, which tells of devices, queues and
-// processes, and the newest remain. Used like a Writer, and like it not thread-safe.
+// processes, and the newest remain; each begins with the scopes that are open, told once more. Used like a
+// Writer, and like it not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "session/open_scopes.h"
 #include "session/writer.h"
 
 namespace smeltr::session {
@@ -77,6 +79,7 @@ class SegmentedWriter {
   SegmentedOptions options_;
   Writer writer_;
   uint32_t number_;
+  OpenScopes scopes_;           // Only where files may be deleted.
   std::deque<Segment> closed_;  // Rising.
   uint64_t closed_bytes_ = 0;
   uint64_t checked_bytes_ = 0;  // Of the current file when the limit was last looked at.

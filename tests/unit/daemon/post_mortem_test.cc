@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "fake/scratch.h"
+#include "session/identity.h"
 #include "session/reader.h"
+#include "session/segmented_writer.h"
 #include "session/store.h"
 #include "session/writer.h"
 
@@ -164,6 +166,12 @@ TEST_F(PostMortemTest, ADumpHoldsTheLastMinuteAndSaysWhatItIsAbout) {
   EXPECT_EQ(metadata->covered_end_ns, dump.end_ns);
   EXPECT_LE(dump.begin_ns, first_kept_ns + 2 * kSecond);
   EXPECT_GE(dump.begin_ns, first_kept_ns - 2 * kSecond);
+  // Its own time, on the source's scale.
+  const session::Metadata& source = host_.sessions.at(id).stored.metadata;
+  EXPECT_EQ(metadata->start_mono_ns, source.start_mono_ns);
+  const uint64_t length_ns =
+      *session::ParseInstant(metadata->ended_rfc3339) - *session::ParseInstant(metadata->started_rfc3339);
+  EXPECT_NEAR(static_cast<double>(length_ns), static_cast<double>(dump.end_ns - dump.begin_ns), 1e9);
 
   const auto reader = session::Reader::Open(dump.directory / session::kEventsFile);
   ASSERT_TRUE(reader.has_value());
@@ -180,6 +188,40 @@ TEST_F(PostMortemTest, ADumpHoldsTheLastMinuteAndSaysWhatItIsAbout) {
   int devices = 0;
   reader->ForEachOf<event::DeviceInfo>([&](const event::Envelope&, const event::DeviceInfo&) { ++devices; });
   EXPECT_EQ(devices, 1) << "what events refer to is kept, however old";
+}
+
+// Entered long before; the last command buffers belong to them all the same.
+TEST_F(PostMortemTest, ScopesOfBeforeKeepTheirNames) {
+  const std::string id = Open();
+  Append(id, event::Mark{.label = "the first chunk is always kept"});
+  Advance(1);
+  Append(id, event::ModuleEntered{.module_call_id = event::ScopeId{1}, .qualname = "epoch"});
+  Append(id,
+         event::ModuleEntered{
+             .module_call_id = event::ScopeId{2}, .qualname = "other", .parent_call_id = event::ScopeId{1}});
+  Append(id,
+         event::ModuleEntered{
+             .module_call_id = event::ScopeId{3}, .qualname = "step", .parent_call_id = event::ScopeId{1}});
+  Advance(100);
+  Append(id, event::CbCommitted{.cb_id = event::CbId{9}, .scope_id = event::ScopeId{3}});
+  Append(id, event::SignalCaught{.signal = SIGSEGV});
+  Advance(2);
+  AwaitDumps(1);
+  std::multiset<std::string> names;
+  uint64_t found = 0;
+  for (const uint32_t number : session::ListSegments(host_.announced[0].directory)) {
+    const auto reader = session::Reader::Open(host_.announced[0].directory / session::SegmentName(number));
+    ASSERT_TRUE(reader.has_value());
+    found += reader->summary().event_count;
+    reader->ForEachOf<event::ModuleEntered>(
+        [&](const event::Envelope& envelope, const event::ModuleEntered& scope) {
+          EXPECT_EQ(envelope.pid, kMember);
+          names.insert(std::string(scope.qualname.view));
+        });
+  }
+  EXPECT_EQ(names, (std::multiset<std::string>{"epoch", "step"})) << "what is referred to, and its parents";
+  EXPECT_EQ(found, host_.announced[0].event_count);
+  EXPECT_EQ(session::ReadMetadata(host_.announced[0].directory)->event_counts.at("ModuleEntered"), 2U);
 }
 
 TEST_F(PostMortemTest, AFloodIsOneDumpAndLateTriggersAreNotedInIt) {
@@ -209,6 +251,7 @@ TEST_F(PostMortemTest, EveryTriggerOfAMemberMakesADump) {
   EXPECT_EQ(DumpsOf(event::MlxPanicTriggered{}), 1U);
   EXPECT_EQ(DumpsOf(event::CrashReportEmitted{.crashed_pid = kMember}, 0), 1U);
   EXPECT_EQ(DumpsOf(event::MachException{.target_pid = kMember}, 0), 1U);
+  EXPECT_EQ(DumpsOf(event::CrashHint{.target_pid = kMember, .text = "segfault"}, 0), 1U);
   EXPECT_EQ(DumpsOf(event::VmSample{.pressure = "critical"}, 0), 1U);
 }
 
@@ -217,6 +260,7 @@ TEST_F(PostMortemTest, StrangersAreEventsOnly) {
   EXPECT_EQ(DumpsOf(event::OomKill{.killed_pid = kStranger}, 0), 0U);
   EXPECT_EQ(DumpsOf(event::GpuFault{.target_pid = kStranger}, 0), 0U);
   EXPECT_EQ(DumpsOf(event::CrashReportEmitted{.crashed_pid = kStranger}, 0), 0U);
+  EXPECT_EQ(DumpsOf(event::CrashHint{.target_pid = kStranger}, 0), 0U);
   EXPECT_EQ(DumpsOf(event::GpuFault{.text = "no pid"}, 0), 0U) << "the session uses no GPU";
   EXPECT_EQ(DumpsOf(event::ProcessExit{.exit_code = -1, .term_signal = SIGKILL}), 0U) << "somebody killed it";
   EXPECT_EQ(DumpsOf(event::ProcessExit{.exit_code = -1, .term_signal = SIGTERM}), 0U);

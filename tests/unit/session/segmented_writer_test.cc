@@ -110,6 +110,38 @@ TEST_F(SegmentedWriterTest, TheFirstAndTheNewestEventsStayAndTheRestIsCounted) {
             seqs.end());
 }
 
+// What is kept belongs to scopes that were entered in files that are gone.
+TEST_F(SegmentedWriterTest, EachFileBeginsWithTheOpenScopes) {
+  limit_ = 2 * kMiB;
+  SegmentedWriter writer = Create(limit_);
+  Append(writer, 5'000);  // Beyond the first file, which stays.
+  const auto enter = [&](uint64_t id, uint64_t parent, std::string_view name) {
+    writer.Append({{.ts_ns = ++clock_, .pid = 7},
+                   event::ModuleEntered{.module_call_id = event::ScopeId{id},
+                                        .qualname = name,
+                                        .parent_call_id = event::ScopeId{parent}}});
+  };
+  enter(1, 0, "epoch");
+  const uint64_t entered_ns = clock_;
+  enter(2, 1, "over");
+  writer.Append({{.ts_ns = ++clock_, .pid = 7}, event::ModuleReturned{.module_call_id = event::ScopeId{2}}});
+  Append(writer, 40'000);
+  ASSERT_TRUE(writer.Close().has_value());
+  const std::vector<uint32_t> numbers = ListSegments(directory_.path());
+  ASSERT_GT(numbers.at(1), 2U) << "they were entered in a file that is gone";
+  for (size_t i = 1; i < numbers.size(); ++i) {
+    std::vector<std::string> names;
+    Reader::Open(directory_.path() / SegmentName(numbers[i]))
+        ->ForEachOf<event::ModuleEntered>(
+            [&](const event::Envelope& envelope, const event::ModuleEntered& scope) {
+              EXPECT_EQ(envelope.ts_ns, entered_ns);
+              EXPECT_EQ(envelope.pid, 7U);
+              names.emplace_back(scope.qualname.view);
+            });
+    EXPECT_EQ(names, std::vector<std::string>{"epoch"});
+  }
+}
+
 TEST_F(SegmentedWriterTest, TinyLimitsAreRaisedToOneThatWorks) {
   limit_ = kMinSessionBytes;
   SegmentedWriter writer = Create(1);
