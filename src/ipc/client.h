@@ -36,9 +36,9 @@ class Client {
   // From then on Next() gives what happens, and nothing else may be called.
   Result<Subscribed> Call(const Subscribe& request);
   // kUnavailable when nothing comes within the limit: the daemon sends at least a Heartbeat every
-  // kHeartbeatMs, so twice that of silence is a loss. An item that is not understood is kCorrupt, or
-  // kUnsupported from a newer daemon, and may be passed over.
-  Result<StreamItem> Next(int limit_ms = 3 * kHeartbeatMs);
+  // kHeartbeatMs, but on a machine that is busy beyond measure it may be late. Its death shows at once. An
+  // item that is not understood is kCorrupt, or kUnsupported from a newer daemon, and may be passed over.
+  Result<StreamItem> Next(int limit_ms = 12 * kHeartbeatMs);
 
   // Becomes readable when the daemon hangs up, or a stream has something.
   int fd() const { return connection_.fd(); }

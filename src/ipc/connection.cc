@@ -19,14 +19,16 @@ uint64_t DeadlineAfter(int limit_ms) {
   return MonotonicNowNs() + static_cast<uint64_t>(std::max(limit_ms, 0)) * 1'000'000;
 }
 
-// Waits until `fd` can do `events`; false when the time is over.
+// Waits until `fd` can do `events`; false when the time is over. Looks once more then: this process may have
+// been stopped for longer than that, while everything came in time.
 bool WaitFor(int fd, short events, uint64_t deadline_ns) {
   while (true) {
     const uint64_t now_ns = MonotonicNowNs();
-    if (now_ns >= deadline_ns) return false;
+    const bool over = now_ns >= deadline_ns;
     pollfd entry{fd, events, 0};
-    const auto limit_ms = static_cast<int>((deadline_ns - now_ns) / 1'000'000 + 1);
+    const int limit_ms = over ? 0 : static_cast<int>((deadline_ns - now_ns) / 1'000'000 + 1);
     if (::poll(&entry, 1, limit_ms) > 0) return true;
+    if (over) return false;
   }
 }
 

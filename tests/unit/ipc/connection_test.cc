@@ -1,8 +1,11 @@
 #include "ipc/connection.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include <cstring>
 #include <filesystem>
@@ -67,6 +70,29 @@ TEST_F(ConnectionTest, HangUpAndSilenceAreTold) {
   const auto lost = connection->Receive(1000);
   ASSERT_FALSE(lost.has_value());
   EXPECT_NE(lost.error().text().find("lost"), std::string_view::npos);
+}
+
+int g_peer = -1;
+
+// Whoever is stopped, or does not get the processor, for longer than its limit has been answered in time.
+TEST_F(ConnectionTest, WhatCameWhileWeWereStoppedCounts) {
+  auto connection = Connection::Open(path_);
+  const Fd peer = Accept();
+  g_peer = peer.get();
+  struct sigaction action{};
+  action.sa_handler = [](int) {
+    if (::send(g_peer, "\3\0\0\0abc", 7, 0) != 7) return;
+    const timespec longer{.tv_sec = 0, .tv_nsec = 700'000'000};
+    ::nanosleep(&longer, nullptr);
+  };
+  struct sigaction before{};
+  ASSERT_EQ(::sigaction(SIGALRM, &action, &before), 0);
+  const itimerval soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 50'000}};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &soon, nullptr), 0);
+  const auto received = connection->Receive(500);
+  ::sigaction(SIGALRM, &before, nullptr);
+  ASSERT_TRUE(received.has_value()) << received.error().text();
+  EXPECT_EQ(*received, "abc");
 }
 
 TEST_F(ConnectionTest, NobodyThere) {
