@@ -212,6 +212,7 @@ void Recording::NoteDrops(const RingDrops& drops) {
 void Recording::NoteEnd(const RingEnd& end) {
   const bool told_by_record = end.process.pid == metadata().root_pid && !client_lost_;
   if (end.said_goodbye || !end.work_in_flight || told_by_record) return;
+  if (ring::IsAlive(end.process)) return;  // It executes something else by now.
   const auto told = known_.find({end.process.pid, end.process.start_time_ticks});
   event::CrashHint hint;
   hint.target_pid = end.process.pid;
