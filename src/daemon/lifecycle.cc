@@ -82,7 +82,7 @@ class Daemon {
         probes_(WantedProbes(config_.probes), [this] { asio::post(io_, [this] { TakeFromProbes(); }); }),
         desk_(
             {recordings_, ambient_, router_, &probes_}, MakeWelcome(paths), [this] { Wake(); },
-            [this] { asio::post(io_, [this] { Stop("asked to by a client"); }); }),
+            [this] { asio::post(io_, [this] { Stop("stopped on request"); }); }),
         server_(io_, desk_) {}
 
   ~Daemon() { crash_guard_.SetFlush(nullptr, nullptr); }

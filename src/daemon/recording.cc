@@ -285,7 +285,8 @@ void Recording::SettleHookState() {
 void Recording::AnswerFinish(bool drained) {
   if (!finish_reply_) return;
   ipc::Finished finished;
-  finished.event_count = ring_event_count_;
+  // What an earlier daemon counted died with it; the numbering of the session's events went on.
+  finished.event_count = log_.adopted() ? log_.last_seq() : ring_event_count_;
   finished.dropped_count = dropped_count_;
   finished.storage_lost_count = log_.lost_count();
   finished.process_count = static_cast<uint32_t>(rings_.process_count());

@@ -70,7 +70,7 @@ void Recordings::AdoptUnfinished() {
 void Recordings::Adopt(session::StoredSession session) {
   const std::string id = session.metadata.session_id;
   if (!MayHaveRings(session) || open_.contains(id)) {
-    Log(LogLevel::kInfo, fmt::format("{} was left open, by no smeltrd of this boot: completing it",
+    Log(LogLevel::kInfo, fmt::format("{} was left open and cannot be gone on with: completing it",
                                      session.directory.filename().native()));
     Recording::Adopt(std::move(session), {}, context_, {}, MonotonicNowNs()).Close("recovered");
     return;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -172,11 +173,19 @@ def test_record_replaces_a_killed_daemon_at_once(smeltr: Smeltr) -> None:
     metadata = smeltr.wait_ended()
     assert metadata["exit_code"] == 8
     assert metadata["event_counts"]["Mark"] == 40
+    # Of both daemons: 40 marks and the scopes around them.
+    told = re.search(r"recorded ([\d,]+) events", line)
+    assert told is not None
+    assert int(told[1].replace(",", "")) >= 120
 
 
 def test_record_leaves_a_stopped_daemon_stopped(smeltr: Smeltr) -> None:
     process, pid = start_sleeper(smeltr, "0")
-    assert smeltr.run("daemon", "stop").returncode == 0
+    stopped = smeltr.run("daemon", "stop")
+    assert stopped.returncode == 0
+    assert b"1 recorded program still runs" in stopped.stdout
+    assert b" waiting " in smeltr.run("sessions", "ls").stdout
+    assert b"smeltr daemon start" in smeltr.run("sessions", "show", "--last").stdout
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1.5)
     assert smeltr.daemon_pid() == 0
