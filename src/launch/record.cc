@@ -1,8 +1,10 @@
 #include "launch/record.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <random>
@@ -115,7 +117,16 @@ void WarnBeforehand(const RecordOptions& options, const HookVerdict& verdict) {
   }
 }
 
-void ReportEnd(const RecordOptions& options, const Recording& recording, const ipc::Finished& finished) {
+// "killed by SIGSEGV (core dumped); "; empty for an end that was asked for, and for none by signal.
+std::string DeathText(const ExitStatus& status) {
+  constexpr std::array kAskedFor = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+  if (!status.term_signal || std::ranges::find(kAskedFor, *status.term_signal) != kAskedFor.end()) return {};
+  return fmt::format("killed by {}{}; ", SignalName(*status.term_signal),
+                     status.core_dumped ? " (core dumped)" : "");
+}
+
+void ReportEnd(const RecordOptions& options, const Recording& recording, const ipc::Finished& finished,
+               const ExitStatus& status) {
   const std::string& id = recording.session.short_id;
   if (!finished.drained) Say(fmt::format("warning: session {} could not be completed in time", id));
   if (finished.storage_lost_count != 0) {
@@ -123,8 +134,13 @@ void ReportEnd(const RecordOptions& options, const Recording& recording, const i
                     FormatCount(finished.storage_lost_count), recording.session.session_directory));
   }
   if (options.quiet) return;
+  const std::string death = DeathText(status);
+  // After a crash what was in flight comes before where time went.
+  const std::string see =
+      fmt::format("; see: smeltr {} {}", death.empty() ? "breakdown" : "sessions show", id);
   if (finished.hook_state == "requested-but-silent") {
-    Say(fmt::format("recorded no GPU work as {}: the program created no Vulkan instance", id));
+    Say(fmt::format("{}recorded no GPU work as {}: the program created no Vulkan instance{}", death, id,
+                    death.empty() ? "" : see));
     return;
   }
   std::string more;
@@ -133,8 +149,8 @@ void ReportEnd(const RecordOptions& options, const Recording& recording, const i
   } else if (options.gpu_hook && !finished.saw_gpu) {
     more = ", no GPU work among them";
   }
-  Say(fmt::format("recorded {} events ({} dropped) as {}{}; see: smeltr breakdown {}",
-                  FormatCount(finished.event_count), FormatCount(finished.dropped_count), id, more, id));
+  Say(fmt::format("{}recorded {} events ({} dropped) as {}{}{}", death, FormatCount(finished.event_count),
+                  FormatCount(finished.dropped_count), id, more, see));
 }
 
 ipc::Finish MakeFinish(const Recording& recording, const ExitStatus& status) {
@@ -166,7 +182,7 @@ void Finish(const RecordOptions& options, Recording& recording, const ExitStatus
     return;
   }
   const auto finished = recording.keeper.Finish(MakeFinish(recording, status));
-  if (finished.has_value()) return ReportEnd(options, recording, *finished);
+  if (finished.has_value()) return ReportEnd(options, recording, *finished, status);
   Say(fmt::format("warning: {}: session {} may be incomplete", finished.error().text(),
                   recording.session.short_id));
 }

@@ -99,12 +99,17 @@ def test_output_is_the_bare_programs(smeltr: Smeltr) -> None:
 def test_a_crash_is_told_with_what_was_in_flight(smeltr: Smeltr) -> None:
     recorded = smeltr.record("--", DEMO, "--crash-after", "5")
     assert recorded.returncode == 128 + signal.SIGSEGV
+    (line,) = recorded.stderr.decode().splitlines()
+    assert "killed by SIGSEGV" in line
+    assert "see: smeltr sessions show " in line
     session = show(smeltr)
     assert session["term_signal"] == signal.SIGSEGV
     assert session["state"] == "live", "late reports of a crash still get in"
     wait_until(lambda: show(smeltr)["end_reason"] == "signal", "the session was closed")
     text = smeltr.run("sessions", "show", "--last").stdout.decode()
     assert "SIGSEGV" in text
+    # Why comes before how many.
+    assert text.index("In flight at the end") < text.index("\nEvents\n")
 
 
 def test_killed_in_the_middle(smeltr: Smeltr) -> None:
