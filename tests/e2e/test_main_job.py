@@ -109,7 +109,7 @@ def test_a_crash_is_told_with_what_was_in_flight(smeltr: Smeltr) -> None:
     text = smeltr.run("sessions", "show", "--last").stdout.decode()
     assert "SIGSEGV" in text
     # Why comes before how many.
-    assert text.index("In flight at the end") < text.index("\nEvents\n")
+    assert text.index("\nProcesses\n") < text.index("\nEvents\n")
 
 
 def test_killed_in_the_middle(smeltr: Smeltr) -> None:
