@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 #include <utility>
 
 #include "event/names.h"
@@ -149,9 +150,11 @@ std::string Recording::ExecutableOf(uint32_t pid, uint32_t parent_pid) const {
   const bool held = executable == ProcessExecutable(static_cast<pid_t>(parent_pid));
   if (!executable.empty() && !held) return executable;
   const std::filesystem::path asked_for(metadata.argv.front());
-  return asked_for.has_parent_path()
-             ? (std::filesystem::path(metadata.cwd) / asked_for).lexically_normal().native()
-             : asked_for.native();
+  if (!asked_for.has_parent_path()) return asked_for.native();
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::path(metadata.cwd) / asked_for;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
+  return (error ? path : resolved).native();
 }
 
 Recording::Progress Recording::Poll(uint64_t now_ns) {
