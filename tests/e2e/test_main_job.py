@@ -132,11 +132,15 @@ def test_killed_in_the_middle(smeltr: Smeltr) -> None:
     assert session["damage"]["skipped_chunks"] == 0
     counts = session["event_counts"]
     committed, completed = counts["VulkanCbCommitted"], counts["VulkanCbCompleted"]
-    # Whatever was committed and not completed is listed, each with its queue; nothing else is.
-    assert len(session["in_flight"]) == committed - completed
-    assert all(row["queue_id"] for row in session["in_flight"])
     answer = breakdown(smeltr, "killed")
-    assert answer["command_buffers"]["incomplete"] == committed - completed
+    buffers = answer["command_buffers"]
+    # What completed unread is known from later submissions. The demo keeps two in flight; lavapipe tells of a
+    # completion a moment after it has woken who waits for it.
+    assert buffers["incomplete"] + buffers["untimed"] == committed - completed
+    assert 1 <= buffers["incomplete"] <= 4
+    # Those in flight are listed, each with its queue; nothing else is.
+    assert len(session["in_flight"]) == buffers["incomplete"]
+    assert all(row["queue_id"] for row in session["in_flight"])
     assert answer["gpu_ns"] > 0
 
 
