@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "base/result.h"
@@ -26,7 +27,8 @@ class Client {
   Result<Reserved> Call(const Reserve& request);
   Result<void> Call(const Attach& request);
   Result<void> Call(const Cancel& request);
-  Result<Finished> Call(const Finish& request);
+  // `worth_waiting` is asked every second without an answer, if given: false is the end (kIo).
+  Result<Finished> Call(const Finish& request, const std::function<bool()>& worth_waiting = {});
   Result<void> Call(const Resume& request);
   Result<Marked> Call(const Mark& request);
   Result<StatusReport> Call(const Status& request);
@@ -47,7 +49,7 @@ class Client {
   explicit Client(Connection connection) : connection_(std::move(connection)) {}
   // The reply, or as an error what the daemon refused.
   template <typename R>
-  Result<R> Ask(const Request& request, int limit_ms);
+  Result<R> Ask(const Request& request, int limit_ms, const std::function<bool()>& worth_waiting = {});
 
   Connection connection_;
   Welcome welcome_;

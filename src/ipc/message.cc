@@ -75,6 +75,8 @@ void Fields(M& m, V&& visit) {
     visit("drained", m.drained);
     visit("hook_state", m.hook_state);
     visit("saw_gpu", m.saw_gpu);
+    visit("failed_ring_count", m.failed_ring_count);
+    visit("ring_failure", m.ring_failure);
   } else if constexpr (std::is_same_v<T, Marked>) {
     visit("session_id", m.session_id);
     visit("short_id", m.short_id);

@@ -126,6 +126,8 @@ struct Finished {
   bool drained = true;              // False: the limit came first.
   std::string hook_state;           // "injected", "skipped", "requested-but-silent"
   bool saw_gpu = false;             // Any event of a GPU interface.
+  uint64_t failed_ring_count = 0;   // Of programs that could not be recorded, for want of a ring.
+  std::string ring_failure;         // Why the last of those could have none.
 };
 
 struct Marked {

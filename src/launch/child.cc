@@ -100,11 +100,13 @@ SignalGuard::SignalGuard() {
   ::sigaction(SIGCHLD, &action, &previous_child_action_);
   action.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &action, &previous_pipe_action_);
+  ::sigaction(SIGXFSZ, &action, &previous_size_action_);
 }
 
 void SignalGuard::BlockWatched() const { ::sigprocmask(SIG_BLOCK, &watched_, nullptr); }
 
 void SignalGuard::Restore() const {
+  ::sigaction(SIGXFSZ, &previous_size_action_, nullptr);
   ::sigaction(SIGPIPE, &previous_pipe_action_, nullptr);
   ::sigaction(SIGCHLD, &previous_child_action_, nullptr);
   ::sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
@@ -116,6 +118,7 @@ Result<Child> Child::SpawnHeld(const Command& command, const SignalGuard& signal
   // Everything that allocates happens before the fork.
   const std::vector<char*> arguments = Pointers(command.argv);
   const std::vector<char*> environment = Pointers(command.environment);
+  const std::vector<char*> shorter_environment = Pointers(command.shorter_environment);
   std::vector<char*> shell_arguments = arguments;
   shell_arguments.front() = const_cast<char*>(command.executable.c_str());
   shell_arguments.insert(shell_arguments.begin(), const_cast<char*>("sh"));
@@ -130,6 +133,10 @@ Result<Child> Child::SpawnHeld(const Command& command, const SignalGuard& signal
     signals.Restore();
     ::execve(command.executable.c_str(), arguments.data(), environment.data());
     int reason = errno;
+    if (reason == E2BIG && !command.shorter_environment.empty()) {
+      ::execve(command.executable.c_str(), arguments.data(), shorter_environment.data());
+      reason = errno;
+    }
     // A script without "#!", which every shell runs as one of its own.
     if (reason == ENOEXEC) {
       ::execve("/bin/sh", shell_arguments.data(), environment.data());

@@ -19,6 +19,8 @@ struct Command {
   std::string executable;         // The file.
   std::vector<std::string> argv;  // As typed, argv[0] included.
   std::vector<std::string> environment;
+  // When the system takes no environment as long as that: instead of it. Empty: none.
+  std::vector<std::string> shorter_environment{};
 };
 
 struct ExitStatus {
@@ -46,7 +48,8 @@ int ShellStatus(const ExitStatus& status);
 // The signals of record itself; restores everything at the end. Construct before any thread is started.
 class SignalGuard {
  public:
-  // From here on a stderr that nobody reads does not kill, and a child's status is not thrown away.
+  // From here on a stderr that nobody reads and a limit of file sizes do not kill, and a child's status is
+  // not thrown away.
   SignalGuard();
   ~SignalGuard() { Restore(); }
   SignalGuard(const SignalGuard&) = delete;
@@ -63,6 +66,7 @@ class SignalGuard {
   sigset_t previous_mask_{};
   struct sigaction previous_child_action_{};
   struct sigaction previous_pipe_action_{};
+  struct sigaction previous_size_action_{};
 };
 
 // What else wants attention while the child runs.

@@ -22,11 +22,19 @@ struct StartOptions {
   int limit_ms = kStartLimitMs;
 };
 
-// Connects; if nobody answers, starts `daemon_program` (detached from the terminal and from this process,
+// A daemon that is there but silent is waited for no longer than that, unless it waits for a core or the disk
+// itself.
+inline constexpr int kMuteLimitMs = 2000;
+
+// Connects; if nobody is there, starts `daemon_program` (detached from the terminal and from this process,
 // output to paths.log, ending by itself when idle) and connects when it is ready. Any number of processes
-// may do this at once: one daemon wins, all connect to it.
+// may do this at once: one daemon wins, all connect to it. kIo when one is there that does not answer.
 Result<ipc::Client> ConnectOrStart(const Paths& paths, const std::filesystem::path& daemon_program,
                                    std::string_view role, const StartOptions& options = {});
+
+// Whether there is hope of an answer of the daemon that was connected to: not of one that is stopped, nor of
+// one that sleeps over a Hello for so long.
+bool DaemonAnswers(const Paths& paths, int limit_ms);
 
 // Whether the daemon with this pid was started by ConnectOrStart to end when idle.
 bool EndsWhenIdle(pid_t daemon_pid);

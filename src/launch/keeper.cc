@@ -71,7 +71,8 @@ void Keeper::TryAgain() {
 
 Result<ipc::Finished> Keeper::Finish(const ipc::Finish& finish) {
   if (client_.has_value()) {
-    auto finished = client_->Call(finish);
+    // Should it answer later, stopped as it is, it has what it needs.
+    auto finished = client_->Call(finish, [this] { return DaemonAnswers(paths_, kTryLimitMs); });
     if (finished.has_value() || finished.error().code() != ErrorCode::kUnavailable) return finished;
   }
   // The daemon died. Its successor takes the session over with all that is still in the rings.

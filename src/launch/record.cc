@@ -26,9 +26,10 @@ namespace {
 // Argument lists may be longer than a message: what is kept of them is for people to read.
 constexpr size_t kKeptArgumentBytes = size_t{64} * 1024;
 
-// One write, so that lines of several processes do not mix. A stderr that is gone is no reason to stop.
+// One write, so that lines of several processes do not mix. A stderr that is gone is no reason to stop. Names
+// in it may be anybody's.
 void Say(std::string_view text) {
-  const std::string line = fmt::format("smeltr: {}\n", text);
+  const std::string line = fmt::format("smeltr: {}\n", Printable(text));
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -133,14 +134,22 @@ void ReportEnd(const RecordOptions& options, const Recording& recording, const i
     Say(fmt::format("warning: the disk refused {} events: free some space on that of {}",
                     FormatCount(finished.storage_lost_count), recording.session.session_directory));
   }
+  if (finished.failed_ring_count != 0) {
+    Say(fmt::format("warning: {} in {} could not be recorded: {}",
+                    FormatCounted(finished.failed_ring_count, "program"), id, finished.ring_failure));
+  }
   if (options.quiet) return;
   const std::string death = DeathText(status);
   // After a crash what was in flight comes before where time went.
   const std::string see =
       fmt::format("; see: smeltr {} {}", death.empty() ? "breakdown" : "sessions show", id);
   if (finished.hook_state == "requested-but-silent") {
-    Say(fmt::format("{}recorded no GPU work as {}: the program created no Vulkan instance{}", death, id,
-                    death.empty() ? "" : see));
+    // From outside the cases look the same.
+    constexpr std::string_view kSilent =
+        ": no hook reported (no Vulkan instance, or one in a process that changed its user or cleared its "
+        "environment)";
+    Say(fmt::format("{}recorded no GPU work as {}{}{}", death, id,
+                    finished.failed_ring_count == 0 ? kSilent : "", death.empty() ? "" : see));
     return;
   }
   std::string more;
@@ -244,6 +253,8 @@ int Record(const RecordOptions& options) {
     return RunChild(options, command, std::nullopt, verdict, signals);
   }
   command.environment = ChildEnvironment(InheritedEnvironment(), recording->injection);
+  // Unrecorded rather than not at all.
+  command.shorter_environment = UnrecordedEnvironment(InheritedEnvironment());
   return RunChild(options, command, std::move(*recording), verdict, signals);
 }
 

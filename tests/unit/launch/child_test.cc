@@ -86,6 +86,37 @@ TEST_F(ChildTest, IgnoredChildSignalStillGivesTheStatus) {
   EXPECT_EQ(after.sa_handler, SIG_IGN);
 }
 
+TEST_F(ChildTest, ALimitOfFileSizesEndsTheProgramButNotRecord) {
+  struct sigaction inside{};
+  {
+    const SignalGuard signals;
+    ASSERT_EQ(::sigaction(SIGXFSZ, nullptr, &inside), 0);
+    EXPECT_EQ(inside.sa_handler, SIG_IGN);
+    // Bit 24 of SigIgn is SIGXFSZ.
+    const Command grep{"/bin/grep", {"grep", "-q", "SigIgn:.*[02468ace]......$", "/proc/self/status"}, {}};
+    Child child = std::move(Child::SpawnHeld(grep, signals)).value();
+    ASSERT_TRUE(child.Release().has_value());
+    EXPECT_EQ(child.Wait(signals).exit_code, 0);
+  }
+  struct sigaction after{};
+  ASSERT_EQ(::sigaction(SIGXFSZ, nullptr, &after), 0);
+  EXPECT_EQ(after.sa_handler, SIG_DFL);
+}
+
+TEST_F(ChildTest, AnEnvironmentTooLongIsReplaced) {
+  const SignalGuard signals;
+  Command command = Shell("test \"$SHORT\" = 1");
+  command.environment.push_back("LONG=" + std::string(1 << 20, 'x'));
+  {
+    Child child = std::move(Child::SpawnHeld(command, signals)).value();
+    EXPECT_FALSE(child.Release().has_value());
+  }
+  command.shorter_environment = {"SHORT=1"};
+  Child child = std::move(Child::SpawnHeld(command, signals)).value();
+  ASSERT_TRUE(child.Release().has_value());
+  EXPECT_EQ(child.Wait(signals).exit_code, 0);
+}
+
 TEST_F(ChildTest, MaskIsRestoredForTheChildAndAfterwards) {
   sigset_t before;
   ASSERT_EQ(::sigprocmask(SIG_SETMASK, nullptr, &before), 0);

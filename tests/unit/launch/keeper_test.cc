@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <future>
 #include <memory>
 
 #include "fake/fake_daemon.h"
@@ -98,6 +99,21 @@ TEST_F(KeeperTest, StaysWithADaemonThatCannotResume) {
       [](const ipc::Request&) { return FakeDaemon::Say(ipc::Refusal{ErrorCode::kUnsupported, "too old"}); });
   AttendUntil(keeper, [&] { return keeper.fd() >= 0; });
   EXPECT_EQ(keeper.timeout_ms(), -1);
+}
+
+// The answer may come long after the question, but from a daemon that can be talked to.
+TEST_F(KeeperTest, WaitsForNoMuteDaemon) {
+  std::promise<void> hold;
+  const auto daemon = StartDaemon([&](const ipc::Request&) {
+    hold.get_future().wait();
+    return FakeDaemon::Answer{{}, true};
+  });
+  Keeper keeper = Keep();
+  const auto finished = keeper.Finish({});
+  hold.set_value();
+  ASSERT_FALSE(finished.has_value());
+  EXPECT_EQ(finished.error().code(), ErrorCode::kIo);
+  EXPECT_EQ(daemon->requests().size(), 1U);
 }
 
 TEST_F(KeeperTest, BacksOff) {
