@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "daemon/ring_base.h"
 #include "util/log.h"
@@ -34,6 +36,11 @@ std::vector<ring::ProcessIdentity> RingDirectory::Discover() {
   std::filesystem::directory_iterator entry(directory_, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().native();
+    if (const auto failure = ring::ParseFailureFileName(name); failure.has_value()) {
+      // Gone at once: neither this daemon nor the next tells it twice.
+      if (::unlink(entry->path().c_str()) == 0) failures_.push_back(*failure);
+      continue;
+    }
     if (!rings_.contains(name) && !refused_.contains(name)) OpenRing(name, fresh);
   }
   return fresh;
@@ -49,7 +56,9 @@ void RingDirectory::OpenRing(const std::string& name, std::vector<ring::ProcessI
   }
   const auto ring = rings_.try_emplace(name, Ring{ring::Reader(std::move(*segment))}).first;
   const ring::ProcessIdentity process = ring->second.reader.process();
-  if (seen_.emplace(process.pid, process.start_time_ticks).second) fresh.push_back(process);
+  const auto [seen, is_new] = seen_.try_emplace({process.pid, process.start_time_ticks});
+  seen->second = std::max(seen->second, ring->second.reader.created_ns());
+  if (is_new) fresh.push_back(process);
 }
 
 DrainStats RingDirectory::Drain(uint64_t max_events, const Sink& sink) {
@@ -76,11 +85,20 @@ void RingDirectory::ReportDrops(const DropSink& sink) {
   }
 }
 
+// A process lives on after an exec, but the program that wrote to the ring does not. That it did not merely
+// close what it does not know, the lock with it, a newer ring tells.
+bool RingDirectory::OwnerDead(const Ring& ring) const {
+  if (!ring.reader.owner_alive()) return true;
+  const ring::ProcessIdentity process = ring.reader.process();
+  const auto seen = seen_.find({process.pid, process.start_time_ticks});
+  return seen != seen_.end() && ring.reader.created_ns() < seen->second && !ring.reader.life_locked();
+}
+
 void RingDirectory::RemoveFinished(const DropSink& sink) {
   for (auto ring = rings_.begin(); ring != rings_.end();) {
     Ring& state = ring->second;
     // Death first, emptiness second: the other way round the last events could slip in between.
-    if (!state.owner_dead) state.owner_dead = !state.reader.owner_alive();
+    if (!state.owner_dead) state.owner_dead = OwnerDead(state);
     if (!state.owner_dead || !(state.reader.empty() || state.dry)) {
       ++ring;
       continue;
@@ -99,6 +117,11 @@ size_t RingDirectory::live_count() const {
   size_t count = 0;
   for (const auto& [name, ring] : rings_) count += ring.owner_dead ? 0 : 1;
   return count;
+}
+
+bool RingDirectory::HasRing(const ring::ProcessIdentity& process) const {
+  return std::ranges::any_of(rings_,
+                             [&](const auto& entry) { return entry.second.reader.process() == process; });
 }
 
 void RingDirectory::RemoveAll() {

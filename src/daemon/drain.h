@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "event/event.h"
+#include "ring/failure.h"
 #include "ring/reader.h"
 
 namespace smeltr::daemon {
@@ -46,14 +47,16 @@ class RingDirectory {
   // Opens rings that appeared and returns the processes not seen before. A file that is no valid ring is
   // logged once and left alone.
   std::vector<ring::ProcessIdentity> Discover();
+  // Those that could have no ring, found by Discover() since the last call.
+  std::vector<ring::Failure> TakeFailures() { return std::exchange(failures_, {}); }
 
   // One fair pass: up to `max_events` from each ring in turn.
   DrainStats Drain(uint64_t max_events, const Sink& sink);
 
   void ReportDrops(const DropSink& sink);
 
-  // Closes and deletes the rings whose process is dead and has nothing left to drain, after reporting
-  // their drops.
+  // Closes and deletes the rings whose process is dead, or has become another program by exec, and which have
+  // nothing left to drain, after reporting their drops.
   void RemoveFinished(const DropSink& sink);
   // Those that RemoveFinished() has removed since the last call.
   std::vector<RingEnd> TakeEnded() { return std::exchange(ended_, {}); }
@@ -62,6 +65,8 @@ class RingDirectory {
   void RemoveAll();
 
   size_t open_count() const { return rings_.size(); }
+  // Whether a ring of the process is open.
+  bool HasRing(const ring::ProcessIdentity& process) const;
   size_t process_count() const { return seen_.size(); }
   // Rings whose process still runs, as RemoveFinished() last found.
   size_t live_count() const;
@@ -76,12 +81,15 @@ class RingDirectory {
     bool dry = false;  // A pass after the owner's death found nothing, whatever the ring claims.
   };
   bool ChangedSinceScan();
+  bool OwnerDead(const Ring& ring) const;
   void OpenRing(const std::string& name, std::vector<ring::ProcessIdentity>& fresh);
 
   std::filesystem::path directory_;
   uint64_t scanned_change_ns_ = 0;     // The directory's time of change before the last scan; 0 = scan again.
   std::map<std::string, Ring> rings_;  // By file name.
-  std::set<std::pair<uint32_t, uint64_t>> seen_;
+  // Processes, each with when it made its newest ring.
+  std::map<std::pair<uint32_t, uint64_t>, uint64_t> seen_;
+  std::vector<ring::Failure> failures_;
   std::set<std::string> refused_;
   std::vector<RingEnd> ended_;
 };

@@ -1,5 +1,8 @@
 #include "daemon/drain.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <fstream>
 
 #include "fake/scratch.h"
@@ -53,6 +56,50 @@ TEST_F(DrainTest, RingOfADeadProcessIsRemovedWhenDrained) {
   EXPECT_EQ(rings.open_count(), 0U);
   EXPECT_TRUE(std::filesystem::is_empty(scratch()));
   EXPECT_EQ(rings.process_count(), 1U);
+}
+
+// As a process does that replaces itself by exec: each of its programs has a ring, and only the last one
+// lives.
+TEST_F(DrainTest, RingsOfEarlierProgramsOfAProcessAreRemoved) {
+  RingDirectory rings(scratch());
+  RingProcess process(scratch(), [&](ring::Writer& writer) {
+    WriteMarks(writer, 5);
+    for (int i = 0; i < 3; ++i) static_cast<void>(ring::Segment::Create(scratch().c_str(), {16}));
+    // The first one's lock goes as at an exec: with any descriptor of the file.
+    for (const auto& entry : std::filesystem::directory_iterator(scratch())) {
+      ::close(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    }
+    ring::Writer last;
+    auto segment = ring::Segment::Create(scratch().c_str(), {16});
+    if (!segment.has_value()) ::_exit(1);
+    last.Attach(&segment->header(), 2);
+    WriteMarks(last, 2);
+    static_cast<void>(segment->Leak());
+  });
+  EXPECT_EQ(rings.Discover().size(), 1U);
+  ASSERT_EQ(rings.open_count(), 5U);
+  rings.RemoveFinished(no_drops_);
+  EXPECT_EQ(rings.open_count(), 2U) << "one has events in it, one is in use";
+  EXPECT_EQ(DrainAll(rings), 7U);
+  rings.RemoveFinished(no_drops_);
+  EXPECT_EQ(rings.open_count(), 1U);
+  EXPECT_EQ(rings.live_count(), 1U);
+  rings.RemoveFinished(no_drops_);
+  EXPECT_EQ(rings.open_count(), 1U) << "the newest stays, whatever became of its lock";
+}
+
+TEST_F(DrainTest, NotesOfProcessesWithoutARingAreTakenOnce) {
+  RingDirectory rings(scratch());
+  ring::LeaveFailure(scratch().c_str(), ErrorCode::kNoSpace);
+  EXPECT_TRUE(rings.Discover().empty());
+  const auto failures = rings.TakeFailures();
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_EQ(failures[0].process, ring::SelfIdentity());
+  EXPECT_TRUE(rings.TakeFailures().empty());
+  EXPECT_TRUE(std::filesystem::is_empty(scratch()));
+  ring::LeaveFailure(scratch().c_str(), ErrorCode::kNoSpace);
+  rings.Discover();
+  EXPECT_EQ(rings.TakeFailures().size(), 1U) << "another program of the same process";
 }
 
 TEST_F(DrainTest, DropsAreReportedWithTheApiOfTheProcess) {
