@@ -337,8 +337,8 @@ void TraceEvents::Finish(ImportNotes& notes) {
   seen_pids_.clear();
   for (const auto& [pid, first_ns] : pids) {
     const auto name = facts_.process_names.find(pid);
-    const std::string_view executable = name == facts_.process_names.end() ? "" : name->second;
-    if (pid == 0 || executable.empty()) continue;
+    if (pid == 0 || name == facts_.process_names.end() || name->second.empty()) continue;
+    const std::string_view executable = name->second;
     Append(first_ns, {pid, 0}, event::Api::kNone,
            event::ProcessSeen{
                .parent_pid = 0, .start_time_ticks = 0, .executable = executable, .process_name = executable});

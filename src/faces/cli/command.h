@@ -46,12 +46,14 @@ std::unique_ptr<Command> MakeBreakdown();
 std::unique_ptr<Command> MakeMark();
 std::unique_ptr<Command> MakeTail();
 std::unique_ptr<Command> MakeDump();
+std::unique_ptr<Command> MakeImport();
 std::unique_ptr<Command> MakeDaemon();
 std::unique_ptr<Command> MakeDoctor();
 
 // In the order of `smeltr --help`.
 using MakeCommand = std::unique_ptr<Command> (*)();
-inline constexpr std::array<MakeCommand, 8> kCommands{MakeRecord, MakeSessions, MakeBreakdown, MakeMark,
-                                                      MakeTail,   MakeDump,     MakeDaemon,    MakeDoctor};
+inline constexpr std::array<MakeCommand, 9> kCommands{MakeRecord, MakeSessions, MakeBreakdown,
+                                                      MakeMark,   MakeTail,     MakeDump,
+                                                      MakeImport, MakeDaemon,   MakeDoctor};
 
 }  // namespace smeltr::faces::cli
