@@ -21,20 +21,29 @@ struct Range {
   unsigned width() const { return BytesFor(max - min); }
 };
 
-// The bits that a sample takes, less what its values have in common: the better guide to what compresses than
-// the widest value of all. The stride is odd: what repeats itself does so in even periods more often.
-template <typename ValueAt>
-uint64_t BitsOfSample(size_t count, ValueAt value_at) {
-  std::array<uint64_t, kSampledValues + 1> sample;
-  size_t size = 0;
-  Range range;
-  for (size_t i = 1; i < count && size < sample.size(); i += count / kSampledValues | 1) {
-    sample[size] = value_at(i);
-    range.Add(sample[size++]);
-  }
+uint64_t BitsOver(std::span<const uint64_t> sample, uint64_t min, uint64_t factor) {
   uint64_t bits = 0;
-  for (size_t i = 0; i < size; ++i) bits += static_cast<uint64_t>(std::bit_width(sample[i] - range.min));
+  for (const uint64_t value : sample) bits += static_cast<uint64_t>(std::bit_width((value - min) / factor));
   return bits;
+}
+
+// The first value has no step: it is never in a sample.
+template <typename ValueAt>
+std::vector<uint64_t> SampleOf(size_t count, ValueAt value_at) {
+  std::vector<uint64_t> sample;
+  sample.reserve(kSampledValues * 2);
+  for (size_t i = 1; i < count; i += SampleStride(count)) sample.push_back(value_at(i));
+  return sample;
+}
+
+uint64_t SampledPlainBits(std::span<const uint64_t> values) {
+  return PlainBits(SampleOf(values.size(), [&](size_t i) { return values[i]; }));
+}
+
+uint64_t SampledStepBits(std::span<const uint64_t> values) {
+  const std::vector<uint64_t> sample =
+      SampleOf(values.size(), [&](size_t i) { return Step(values[i], values[i - 1]); });
+  return sample.empty() ? 0 : BitsOver(sample, std::ranges::min(sample), 1);
 }
 
 template <typename ValueAt>
@@ -156,11 +165,16 @@ constexpr uint64_t kSignedFrom = uint64_t{1} << 63;
 
 }  // namespace
 
+uint64_t PlainBits(std::span<const uint64_t> sample) {
+  if (sample.empty()) return 0;
+  const uint64_t min = std::ranges::min(sample);
+  uint64_t factor = 0;
+  for (size_t i = 0; i < sample.size() && factor != 1; ++i) factor = std::gcd(factor, sample[i] - min);
+  return factor == 0 ? 0 : BitsOver(sample, min, factor);
+}
+
 uint64_t CheapestSampledBits(std::span<const uint64_t> values) {
-  const size_t count = values.size();
-  const uint64_t plain_bits = BitsOfSample(count, [&](size_t i) { return values[i]; });
-  const uint64_t step_bits = BitsOfSample(count, [&](size_t i) { return Step(values[i], values[i - 1]); });
-  return std::min(plain_bits, step_bits);
+  return std::min(SampledPlainBits(values), SampledStepBits(values));
 }
 
 void EncodeColumn(std::span<uint64_t> values, const NearColumn* near, Compressor& compressor,
@@ -173,9 +187,9 @@ void EncodeColumn(std::span<uint64_t> values, const NearColumn* near, Compressor
   const size_t count = values.size();
   const auto step = [&](size_t i) { return Step(values[i], values[i - 1]); };
   const auto distance = [&](size_t i) { return values[i] - near->values[i] - kSignedFrom; };
-  const uint64_t plain_bits = BitsOfSample(count, [&](size_t i) { return values[i]; });
-  const uint64_t step_bits = BitsOfSample(count, step);
-  const uint64_t distance_bits = near == nullptr ? UINT64_MAX : BitsOfSample(count, distance);
+  const uint64_t plain_bits = SampledPlainBits(values);
+  const uint64_t step_bits = SampledStepBits(values);
+  const uint64_t distance_bits = near == nullptr ? UINT64_MAX : PlainBits(SampleOf(count, distance));
   if (step_bits < std::min(plain_bits, distance_bits)) {
     const Range steps = RangeOf(count - 1, [&](size_t i) { return step(i + 1); });
     out.Put(Transform::kDelta);

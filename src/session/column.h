@@ -29,9 +29,14 @@ inline void EncodeColumn(std::span<uint64_t> values, Compressor& compressor, Byt
   EncodeColumn(values, nullptr, compressor, scratch, out);
 }
 
-// Bits that a sample of at most about kSampledValues takes with the best transform, less what is compressed
-// away.
-inline constexpr size_t kSampledValues = 128;
+// Which way to store a column is decided by a sample: what its values take, less what they have in common, is
+// the better guide to what compresses than the widest value of all. The stride is odd, because what repeats
+// itself does so in even periods more often.
+inline constexpr size_t kSampledValues = 128;  // About; fewer than twice as many.
+constexpr size_t SampleStride(size_t count) { return count / kSampledValues | 1; }
+// Bits that the sample takes without base and factor.
+uint64_t PlainBits(std::span<const uint64_t> sample);
+// Bits that a sample of the column takes in its best transform.
 uint64_t CheapestSampledBits(std::span<const uint64_t> values);
 
 // A column with its type and length before it, so that a reader can step over what it does not know.

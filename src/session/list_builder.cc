@@ -1,7 +1,5 @@
 #include "session/list_builder.h"
 
-#include <bit>
-
 #include "session/column.h"
 
 namespace smeltr::session {
@@ -24,11 +22,11 @@ std::vector<uint64_t> SmallestOf(std::span<const uint64_t> values, std::span<con
 // As CheapestSampledBits(), of what the values are above the smallest of their shape.
 uint64_t SampledBitsAbove(std::span<const uint64_t> values, std::span<const uint64_t> shape_of,
                           std::span<const uint64_t> smallest) {
-  uint64_t bits = 0;
-  for (size_t i = 1; i < values.size(); i += values.size() / kSampledValues | 1) {
-    bits += static_cast<uint64_t>(std::bit_width(values[i] - smallest[shape_of[i]]));
+  std::vector<uint64_t> sample;
+  for (size_t i = 1; i < values.size(); i += SampleStride(values.size())) {
+    sample.push_back(values[i] - smallest[shape_of[i]]);
   }
-  return bits;
+  return PlainBits(sample);
 }
 
 }  // namespace
