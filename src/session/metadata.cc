@@ -199,7 +199,7 @@ std::string ChecksumLine(std::string_view text) {
 
 Result<toml::table> LoadTable(const std::filesystem::path& file) {
   SMELTR_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, kMaxFileBytes));
-  toml::parse_result parsed = toml::parse(text, file.native());
+  toml::parse_result parsed = ParseToml(text, file.native());
   if (!parsed) {
     std::ostringstream reason;
     reason << file.native() << " is damaged: " << parsed.error().description() << " (line "

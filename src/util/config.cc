@@ -166,7 +166,7 @@ bool ProbeSettings::Wanted(std::string_view probe) const {
 }
 
 Result<LoadedConfig> ParseConfig(std::string_view text, std::string_view file) {
-  const toml::parse_result parsed = toml::parse(text, file);
+  const toml::parse_result parsed = ParseToml(text, file);
   if (!parsed) {
     return Fail(ErrorCode::kInvalidArgument,
                 fmt::format("{}:{}: {}", file, parsed.error().source().begin.line,

@@ -1,10 +1,12 @@
 // toml++ as smeltr uses it. Of toml++ 3.3, two things are put right that a damaged or hostile file shows: an
 // assertion that fails for a table header which starts with anything but a key, and a question about white
 // space that is undefined for letters beyond ASCII outside strings. The parser behind them reports both as it
-// should.
+// should. A third is what its recursion costs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/impl/preprocessor.h>
@@ -21,3 +23,61 @@
 #pragma pop_macro("TOML_UNREACHABLE")
 
 #include <toml++/toml.h>
+
+namespace smeltr {
+
+// A key of so many parts is no key of smeltr's. toml++ makes a table of each part and goes through them by
+// recursion: a few megabytes of "a.a.a.a" would end the program for want of stack.
+inline constexpr size_t kMaxTomlKeyParts = 64;
+
+// Where a string that begins at `text[at]` ends: behind its last quotation mark, or at the end of the line or
+// text that it does not close in.
+inline size_t EndOfTomlString(std::string_view text, size_t at) {
+  const char quote = text[at];
+  const bool many_lines = text.substr(at, 3) == (quote == '"' ? R"(""")" : "'''");
+  const std::string_view mark = text.substr(at, many_lines ? 3 : 1);
+  for (at += mark.size(); at < text.size(); ++at) {
+    if (text[at] == '\n' && !many_lines) return at;
+    if (text.substr(at).starts_with(mark)) {
+      at += mark.size();
+      // One of many lines may end with up to two quotation marks of its own.
+      for (int own = 0; many_lines && own < 2 && text.substr(at, 1) == mark.substr(0, 1); ++own) ++at;
+      return at;
+    }
+    if (text[at] == '\\' && quote == '"') ++at;
+  }
+  return text.size();
+}
+
+// The line of the first key with more parts, 0: none. Text that is no TOML is the parser's to refuse; up to
+// where it does, this sees the same keys.
+inline uint32_t LineOfOverlongTomlKey(std::string_view text) {
+  size_t dots = 0;
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = EndOfTomlString(text, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    // What may stand between two keys.
+    if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) dots = 0;
+    if (c == '.' && ++dots >= kMaxTomlKeyParts) {
+      return static_cast<uint32_t>(std::ranges::count(text.substr(0, at), '\n') + 1);
+    }
+    ++at;
+  }
+  return 0;
+}
+
+// As toml::parse, for files that may be hostile. `file` is for messages.
+inline toml::parse_result ParseToml(std::string_view text, std::string_view file) {
+  const uint32_t line = LineOfOverlongTomlKey(text);
+  if (line == 0) return toml::parse(text, file);
+  return toml::parse_result(toml::parse_error("a key has too many parts", toml::source_position{line, 1}));
+}
+
+}  // namespace smeltr

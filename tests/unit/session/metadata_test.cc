@@ -37,6 +37,36 @@ class MetadataTest : public ::testing::Test {
   std::filesystem::path file_ = directory_.path() / "metadata.toml";
 };
 
+// Each would need more stack than there is.
+TEST_F(MetadataTest, EndlessKeysAreDamage) {
+  const auto keys = [](std::string_view part) {
+    std::string text(part);
+    for (int i = 0; i < 200'000; ++i) text.append(".").append(part);
+    return text;
+  };
+  for (const std::string& text :
+       {keys("a") + "=1", "[" + keys("a") + "]", "[[" + keys("a") + "]]",
+        "x = {y = 1, " + keys("a") + " = 2}", "x = {y = \"\"\"a\"\"\"\"\", " + keys("a") + " = 2}",
+        "name = 'it\\'\n" + keys("\"a\"") + " = 1", "name = \"\\\"\" # '\n" + keys("'a' ") + " = 1",
+        "x = \"\"\"a\n\\\"\"\"b\"\"\"\n" + keys("a") + " = 1"}) {
+    std::ofstream(file_, std::ios::trunc) << text;
+    const auto read = ReadMetadata(directory_.path());
+    ASSERT_FALSE(read.has_value()) << text.substr(0, 60);
+    EXPECT_EQ(read.error().code(), ErrorCode::kCorrupt);
+    EXPECT_NE(read.error().text().find("too many parts"), std::string_view::npos) << read.error().text();
+  }
+}
+
+TEST_F(MetadataTest, DotsInTextsAreNoKeys) {
+  const std::string dots(1000, '.');
+  Metadata written = Named(dots + "\"\n" + dots + "'");
+  written.argv = {dots, "a.b.c.'" + dots, "#" + dots, "\"\"\"" + dots};
+  const Metadata read = RoundTrip(written);
+  EXPECT_EQ(read.name, written.name);
+  EXPECT_EQ(read.argv, written.argv);
+  EXPECT_EQ(RoundTrip(written).argv, written.argv) << "as the file of an earlier write";
+}
+
 TEST_F(MetadataTest, EveryFieldComesBack) {
   Metadata written;
   written.session_id = "1a2b3c4d-0000-4000-8000-000000000000";
