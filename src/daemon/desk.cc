@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "event/frame.h"
 #include "util/file.h"
 #include "util/log.h"
 
@@ -174,6 +175,12 @@ ipc::Reply Desk::On(const ipc::Mark& mark) {
   const size_t count = mark.field_keys.size();
   if (count > kMaxMarkFields || mark.field_types.size() != count || mark.field_values.size() != count) {
     return Refuse({ErrorCode::kInvalidArgument, fmt::format("a mark has at most {} fields", kMaxMarkFields)});
+  }
+  const auto too_long = [](const std::string& text) { return text.size() > event::kMaxTextBytes; };
+  if (too_long(mark.label) || std::ranges::any_of(mark.field_keys, too_long) ||
+      std::ranges::any_of(mark.field_values, too_long)) {
+    return Refuse({ErrorCode::kInvalidArgument,
+                   fmt::format("a text in a mark has at most {} bytes", event::kMaxTextBytes)});
   }
   std::vector<event::Attribute> fields;
   for (size_t i = 0; i < count; ++i) {

@@ -10,6 +10,7 @@
 
 #include "event/names.h"
 #include "util/file.h"
+#include "util/format.h"
 #include "util/process.h"
 
 namespace smeltr::daemon {
@@ -24,7 +25,8 @@ constexpr uint64_t kSettleNs = 200'000'000;
 constexpr uint64_t kLookAgainNs = 20'000'000;
 // For the kernel log and crash reporters to tell of a death, before the session is closed.
 constexpr uint64_t kLateReportsNs = 2 * kNsPerSecond;
-constexpr size_t kCommandBytes = 200;
+// Of all open recordings together it must fit into a message, however it is escaped.
+constexpr size_t kCommandLength = 200;
 // For the record of a session whose daemon died to find the next daemon.
 constexpr uint64_t kReconnectNs = 2 * kNsPerSecond;
 constexpr uint64_t kFinishLimitNs = uint64_t{ipc::kFinishLimitMs} * 1'000'000;
@@ -116,12 +118,24 @@ void Recording::UpdateMembers(const std::vector<probe::ProcessEntry>& processes)
   for (const probe::ProcessTree::Member& member : tree_.members()) {
     const probe::ProcessEntry& process = member.process;
     NoteProcess(process.pid, process.start_time_ticks, process.parent_pid, process.name);
+    seen_by_ring_.erase({process.pid, process.start_time_ticks});
   }
   for (const probe::ProcessTree::Member& member : change.left) {
     // How the root ended is told by its record, if that is there to tell.
     if (member.is_root && !client_lost_) continue;
     log_.AppendOwn(event::Api::kNone, member.process.pid, event::ProcessExit{-1, 0});
   }
+  NoteEnds(false);
+}
+
+// Of those seen by their ring alone, when that is gone.
+void Recording::NoteEnds(bool all) {
+  std::erase_if(seen_by_ring_, [&](const std::pair<uint32_t, uint64_t>& process) {
+    const auto& [pid, start_time_ticks] = process;
+    if (!all && rings_.HasRing({pid, start_time_ticks})) return false;
+    if (pid != metadata().root_pid) log_.AppendOwn(event::Api::kNone, pid, event::ProcessExit{-1, 0});
+    return true;
+  });
 }
 
 void Recording::NoteProcess(uint32_t pid, uint64_t start_time_ticks, uint32_t parent_pid,
@@ -193,6 +207,8 @@ void Recording::NoteNewProcesses() {
     if (const auto facts = ReadProcessFacts(static_cast<pid_t>(process.pid)); facts.has_value()) {
       parent_pid = facts->parent_pid;
     }
+    const std::pair identity(process.pid, process.start_time_ticks);
+    if (!known_.contains(identity)) seen_by_ring_.insert(identity);
     NoteProcess(process.pid, process.start_time_ticks, parent_pid, {});
     // Kept at once: should this daemon die, its successor may find no ring any more.
     if (std::exchange(hook_heard_, true) || log_.metadata().hook_state != "requested") continue;
@@ -200,6 +216,23 @@ void Recording::NoteNewProcesses() {
     log_.metadata().hook_reason.clear();
     log_.SaveMetadata();
   }
+  for (const ring::Failure& failure : rings_.TakeFailures()) NoteFailure(failure);
+}
+
+void Recording::NoteFailure(const ring::Failure& failure) {
+  uint32_t parent_pid = 0;
+  if (const auto facts = ReadProcessFacts(static_cast<pid_t>(failure.process.pid)); facts.has_value()) {
+    parent_pid = facts->parent_pid;
+  }
+  NoteProcess(failure.process.pid, failure.process.start_time_ticks, parent_pid, {});
+  ++failed_ring_count_;
+  ring_failure_ = ring::Describe(failure.reason);
+  if (failure.reason == ring::FailureReason::kNoSpace)
+    ring_failure_ += " in " + rings_.path().parent_path().native();
+  const std::string text = fmt::format("process {} is not recorded: {}", failure.process.pid, ring_failure_);
+  log_.AppendOwn(event::Api::kNone, failure.process.pid, event::HookSilent{std::string_view(text)});
+  throttle_.Log(LogLevel::kWarning, "no ring",
+                fmt::format("session {}: {}", session::ShortId(metadata()), text), MonotonicNowNs());
 }
 
 void Recording::NoteDrops(const RingDrops& drops) {
@@ -278,8 +311,10 @@ void Recording::SettleHookState() {
     metadata.hook_reason.clear();
   } else if (metadata.hook_state == "requested") {
     metadata.hook_state = "requested-but-silent";
-    metadata.hook_reason = "no recorded process created a Vulkan instance";
-    if (log_.adopted()) return;  // A file for this event alone would be too much.
+    metadata.hook_reason =
+        failed_ring_count_ == 0 ? "no hook reported from a recorded process" : ring_failure_;
+    // A file for this event alone would be too much; those without a ring have theirs.
+    if (log_.adopted() || failed_ring_count_ != 0) return;
     log_.AppendOwn(event::Api::kNone, metadata.root_pid,
                    event::HookSilent{std::string_view(metadata.hook_reason)});
   }
@@ -297,6 +332,8 @@ void Recording::AnswerFinish(bool drained) {
   finished.drained = drained;
   finished.hook_state = metadata().hook_state;
   finished.saw_gpu = saw_gpu_;
+  finished.failed_ring_count = failed_ring_count_;
+  finished.ring_failure = ring_failure_;
   std::exchange(finish_reply_, nullptr)(finished);
 }
 
@@ -309,6 +346,7 @@ std::string Recording::EndReason() const {
 void Recording::Close(std::string_view end_reason) {
   const bool drained = rings_.open_count() == 0;
   rings_.ReportDrops([this](const RingDrops& drops) { NoteDrops(drops); });
+  NoteEnds(true);
   SettleHookState();
   log_.Close(end_reason);
   // Only now, and before anybody hears of the end: a daemon that dies here leaves rings to its successor, or
@@ -338,9 +376,12 @@ ipc::RecordingStatus Recording::Status() {
   status.kind = session::Name(metadata().kind);
   status.name = metadata().name;
   for (const std::string& argument : metadata().argv) {
-    if (status.command.size() > kCommandBytes) break;
-    status.command += (status.command.empty() ? "" : " ") + argument;
+    if (status.command.size() > kCommandLength) break;
+    status.command += status.command.empty() ? "" : " ";
+    // Characters of up to four bytes.
+    status.command += std::string_view(argument).substr(0, 4 * kCommandLength);
   }
+  status.command = Truncate(status.command, kCommandLength);
   status.state = root_ended_ ? "ending" : attached() ? "recording" : "reserved";
   if (log_.paused()) status.state = "paused";
   status.root_pid = metadata().root_pid;

@@ -85,6 +85,8 @@ class Recording {
   // Tells of a process that is new, or executes something else by now.
   void NoteProcess(uint32_t pid, uint64_t start_time_ticks, uint32_t parent_pid, std::string_view name);
   std::string ExecutableOf(uint32_t pid, uint32_t parent_pid) const;
+  void NoteEnds(bool all);
+  void NoteFailure(const ring::Failure& failure);
   void NoteDrops(const RingDrops& drops);
   void NoteEnd(const RingEnd& end);
   void CheckDeaths(uint64_t now_ns);
@@ -102,10 +104,14 @@ class Recording {
     std::string executable;
   };
   std::map<std::pair<uint32_t, uint64_t>, Told> known_;
+  // Of those, the ones so far seen by their ring alone: who runs for less than a look at all processes takes.
+  std::set<std::pair<uint32_t, uint64_t>> seen_by_ring_;
   std::set<uint32_t> member_pids_;
   bool members_current_ = false;
   uint64_t ring_event_count_ = 0;
   uint64_t dropped_count_ = 0;
+  uint64_t failed_ring_count_ = 0;
+  std::string ring_failure_;  // Why the last of those failed.
   bool hook_heard_ = false;
   bool saw_gpu_ = false;
   bool client_lost_ = false;

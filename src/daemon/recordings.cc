@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "daemon/ring_base.h"
 #include "session/identity.h"
 #include "session/recover.h"
+#include "util/format.h"
 #include "util/log.h"
 #include "util/process.h"
 
@@ -14,6 +16,8 @@ namespace smeltr::daemon {
 namespace {
 
 constexpr size_t kMaxOpenRecordings = 256;
+constexpr size_t kLoggedCommandLength = 200;
+constexpr uint64_t kMaxFootprintPeriodMs = 24ULL * 3600 * 1000;
 // Looking at all processes of a machine takes milliseconds.
 constexpr uint64_t kScanPeriodNs = kNsPerSecond;
 
@@ -44,6 +48,18 @@ bool MayHaveRings(const session::StoredSession& session) {
   const std::string name = session.directory.filename().native();
   return session.metadata.kind == session::SessionKind::kScoped && session.metadata.boot_id == BootId() &&
          session::IsDirectoryName(name) && name.ends_with("-" + session::ShortId(session.metadata));
+}
+
+// Whether the maker of any of its rings runs: recorded by the daemon of a home that was moved away, perhaps.
+bool IsInUse(const std::filesystem::path& rings) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(rings, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (!ring::ParseRingFileName(entry->path().filename().native()).has_value()) continue;
+    auto segment = ring::Segment::Map(entry->path().c_str());
+    if (segment.has_value() && ring::Reader(std::move(*segment)).owner_alive()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -98,6 +114,12 @@ void Recordings::RemoveStrayRings() {
   for (const std::filesystem::path& base : RingBaseCandidates(paths_)) {
     for (const std::string& id : ListRingDirectories(base)) {
       if (used.contains(base / id)) continue;
+      if (IsInUse(base / id)) {
+        Log(LogLevel::kWarning,
+            fmt::format("{} belongs to no session, but a process writes to it: left alone",
+                        (base / id).native()));
+        continue;
+      }
       Log(LogLevel::kInfo, fmt::format("removing {}: no session belongs to it", (base / id).native()));
       if (const auto removed = RemoveRingDirectory(base, id); !removed.has_value()) {
         Log(LogLevel::kWarning, std::string(removed.error().text()));
@@ -137,8 +159,10 @@ Result<ipc::Reserved> Recordings::Reserve(const ipc::Reserve& request, ClientId 
   reserved.session_directory = recording.directory();
   reserved.ring_directory = recording.ring_directory();
   open_.try_emplace(reserved.session_id,
-                    Entry{std::move(recording), client, request.footprint_period_ms * 1'000'000});
-  Log(LogLevel::kInfo, fmt::format("session {} reserved for {}", reserved.short_id, request.argv.front()));
+                    Entry{std::move(recording), client,
+                          std::min(request.footprint_period_ms, kMaxFootprintPeriodMs) * 1'000'000});
+  Log(LogLevel::kInfo, fmt::format("session {} reserved for {}", reserved.short_id,
+                                   Truncate(request.argv.front(), kLoggedCommandLength)));
   return reserved;
 }
 

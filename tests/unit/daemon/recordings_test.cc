@@ -120,6 +120,42 @@ TEST_F(RecordingsTest, SilentHookIsMarked) {
   EXPECT_EQ(MetadataOf(session).event_counts.at("HookSilent"), 1U);
 }
 
+TEST_F(RecordingsTest, ProgramsWithoutARingAreTold) {
+  const ipc::Reserved session = Reserve();
+  ASSERT_TRUE(Attach(session, 1).has_value());
+  ring::LeaveFailure(session.ring_directory.c_str(), ErrorCode::kNoSpace);
+  Poll();
+  ring::LeaveFailure(session.ring_directory.c_str(), ErrorCode::kUnavailable);
+  ASSERT_TRUE(Finish(session).has_value());
+  Poll();
+  EXPECT_EQ(finished_->failed_ring_count, 2U);
+  EXPECT_NE(finished_->ring_failure.find("ulimit -f"), std::string::npos) << finished_->ring_failure;
+  const session::Metadata metadata = MetadataOf(session);
+  EXPECT_EQ(metadata.hook_reason, finished_->ring_failure);
+  EXPECT_EQ(metadata.event_counts.at("HookSilent"), 2U);
+}
+
+// No list of processes has it; its ring was there.
+TEST_F(RecordingsTest, EndOfAShortLivedProcessIsTold) {
+  const ipc::Reserved session = Reserve();
+  ASSERT_TRUE(Attach(session, 1).has_value());
+  for (int i = 0; i < 3; ++i) {
+    RingProcess brief(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 1); });
+    PollAfter(10 * kMs);
+  }
+  PollAfter(2000 * kMs);
+  PollAfter(2000 * kMs);
+  RingProcess last(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 1); });
+  PollAfter(10 * kMs);
+  last.End();
+  ASSERT_TRUE(Finish(session).has_value());
+  PollAfter(300 * kMs);
+  ASSERT_EQ(recordings_->open_count(), 0U);
+  const session::Metadata metadata = MetadataOf(session);
+  EXPECT_EQ(metadata.event_counts.at("ProcessSeen"), 4U);
+  EXPECT_EQ(metadata.event_counts.at("ProcessExit"), 5U) << "the recorded program's among them";
+}
+
 TEST_F(RecordingsTest, DescendantsKeepTheSessionOpen) {
   const ipc::Reserved session = Reserve();
   RingProcess root(session.ring_directory, [](ring::Writer& writer) { WriteMarks(writer, 1); });
@@ -205,8 +241,34 @@ TEST_F(RecordingsTest, RecordThatFindsTheNextDaemonFinishesProperly) {
   ASSERT_TRUE(Finish(session).has_value());
   Poll();
   ASSERT_TRUE(finished_.has_value());
-  EXPECT_EQ(finished_->event_count, 6U);
+  EXPECT_GE(finished_->event_count, 6U) << "and those of the daemons";
   EXPECT_EQ(MetadataOf(session).exit_code, 3);
+}
+
+// Of the daemon of a home that was moved away, say.
+TEST_F(RecordingsTest, StrayRingsOfARunningProcessAreLeftAlone) {
+  const auto rings = MakeRings() / kOtherId;
+  std::filesystem::create_directories(rings);
+  RingProcess process(rings, [](ring::Writer& writer) { WriteMarks(writer, 1); });
+  Restart();
+  recordings_->AdoptUnfinished();
+  EXPECT_FALSE(std::filesystem::is_empty(rings));
+  process.End();
+  Restart();
+  recordings_->AdoptUnfinished();
+  EXPECT_FALSE(std::filesystem::exists(rings));
+}
+
+TEST_F(RecordingsTest, PeriodsBeyondAllReasonAreNotTaken) {
+  ipc::Reserve request;
+  request.token = "t";
+  request.argv = {"prog"};
+  request.footprint_period_ms = 76'480'200'929'599'801;
+  const auto session = recordings_->Reserve(request, 1);
+  ASSERT_TRUE(session.has_value());
+  ASSERT_TRUE(Attach(*session, static_cast<uint32_t>(::getpid())).has_value());
+  ASSERT_EQ(recordings_->Recorded().size(), 1U);
+  EXPECT_GE(recordings_->Recorded()[0].footprint_period_ns, 3600 * kNsPerSecond);
 }
 
 TEST_F(RecordingsTest, RecoveryRemovesStrayRingsAndSurvivesBadSessions) {
