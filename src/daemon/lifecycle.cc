@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include "daemon/crash_guard.h"
 #include "daemon/crash_reports.h"
 #include "daemon/desk.h"
+#include "daemon/log_file.h"
 #include "daemon/notify.h"
 #include "daemon/probes.h"
 #include "daemon/recordings.h"
@@ -60,6 +62,12 @@ Config ReadConfig(const Paths& paths) {
 
 std::vector<std::unique_ptr<probe::Probe>> WantedProbes(const ProbeSettings& settings) {
   auto probes = probe::MakeAllProbes();
+  std::vector<std::string> named = settings.only.value_or(std::vector<std::string>());
+  named.insert(named.end(), settings.off.begin(), settings.off.end());
+  for (const std::string& name : named) {
+    const bool known = std::ranges::any_of(probes, [&](const auto& probe) { return probe->name() == name; });
+    if (!known) Log(LogLevel::kWarning, fmt::format("config.toml: no probe is called '{}'", name));
+  }
   std::erase_if(probes, [&](const auto& probe) { return !settings.Wanted(probe->name()); });
   return probes;
 }
@@ -67,10 +75,11 @@ std::vector<std::unique_ptr<probe::Probe>> WantedProbes(const ProbeSettings& set
 // The parts, connected. Everything runs on one loop, but for probes, dumps and fsyncs.
 class Daemon {
  public:
-  Daemon(const Paths& paths, const DaemonOptions& options, std::filesystem::path ring_base,
-         CrashGuard& crash_guard)
+  Daemon(const Paths& paths, const DaemonOptions& options, const HomeLock& lock,
+         std::filesystem::path ring_base, CrashGuard& crash_guard)
       : paths_(paths),
         options_(options),
+        lock_(lock),
         crash_guard_(crash_guard),
         config_(ReadConfig(paths)),
         recorder_(config_.flight_recorder.seconds * kNsPerSecond, config_.flight_recorder.max_memory_bytes),
@@ -200,6 +209,9 @@ class Daemon {
   void Housekeep() {
     if (stopping_) return;
     const uint64_t now_ns = MonotonicNowNs();
+    if (!lock_.IsInPlace()) return Stop(fmt::format("{} was moved or deleted", paths_.lock.native()));
+    if (!server_.IsReachable()) ListenAgain(now_ns);
+    RotateLog(paths_.log);
     router_.SetNow(now_ns);
     ambient_.Poll(now_ns);
     probes_.Poll(now_ns);
@@ -208,6 +220,20 @@ class Daemon {
     if (bus_.subscriber_count() != 0) bus_.Poll(now_ns, desk_.Standing());
     if (now_ns >= next_retention_ns_) EnforceRetention(now_ns);
     ArmHousekeeping();
+  }
+
+  // Somebody deleted the socket file.
+  void ListenAgain(uint64_t now_ns) {
+    if (paths_.own_socket_directory) {
+      // If it cannot be made, listening tells.
+      static_cast<void>(MakePrivateDirectory(paths_.socket.parent_path()));
+    }
+    const auto listening = server_.Listen(paths_.socket);
+    throttle_.Log(LogLevel::kWarning, listening.has_value() ? "listening again" : "not listening",
+                  listening.has_value()
+                      ? fmt::format("{} was gone: listening anew", paths_.socket.native())
+                      : fmt::format("{}: nobody can reach this smeltrd", listening.error().text()),
+                  now_ns);
   }
 
   void ArmHousekeeping() {
@@ -265,6 +291,7 @@ class Daemon {
 
   const Paths& paths_;
   const DaemonOptions& options_;
+  const HomeLock& lock_;
   CrashGuard& crash_guard_;
   Config config_;
   asio::io_context io_{1};
@@ -290,6 +317,7 @@ class Daemon {
   uint64_t last_event_ns_ = 0;
   uint64_t next_retention_ns_ = 0;
   uint64_t last_busy_ns_ = MonotonicNowNs();
+  LogThrottle throttle_{60 * kNsPerSecond};
   bool stopping_ = false;
   std::string stop_reason_ = "nothing to do";
 };
@@ -311,10 +339,17 @@ Result<HomeLock> HomeLock::Acquire(const std::filesystem::path& file) {
     // Only people miss it.
     Log(LogLevel::kWarning, std::string(SystemError("write", file, errno).text()));
   }
-  return HomeLock(std::move(fd));
+  return HomeLock(std::move(fd), file);
 }
 
-Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options) {
+bool HomeLock::IsInPlace() const {
+  struct stat held{};
+  struct stat named{};
+  return ::fstat(fd_.get(), &held) == 0 && ::lstat(file_.c_str(), &named) == 0 &&
+         held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options, const HomeLock& lock) {
   SMELTR_TRY(MakePrivateDirectory(paths.run));
   SMELTR_TRY(MakePrivateDirectory(paths.sessions));
   std::error_code error;
@@ -323,7 +358,7 @@ Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options) {
   }
   SMELTR_ASSIGN_OR_RETURN(CrashGuard crash_guard, CrashGuard::Install(paths.run, SMELTR_VERSION));
   SMELTR_ASSIGN_OR_RETURN(const std::filesystem::path ring_base, MakeRingBase(paths));
-  const auto ended = Daemon(paths, options, ring_base, crash_guard).Run();
+  const auto ended = Daemon(paths, options, lock, ring_base, crash_guard).Run();
   // Shared memory outlives us: leave none behind. With anything in it the directory stays.
   ::rmdir(ring_base.c_str());
   return ended;

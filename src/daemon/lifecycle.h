@@ -17,9 +17,13 @@ class HomeLock {
   // kAlreadyExists, with the holder's pid in the text, when another daemon has it.
   static Result<HomeLock> Acquire(const std::filesystem::path& file);
 
+  // False when the file is gone or another one, with its home as a rule: then it keeps nobody out any more.
+  bool IsInPlace() const;
+
  private:
-  explicit HomeLock(Fd fd) : fd_(std::move(fd)) {}
+  HomeLock(Fd fd, std::filesystem::path file) : fd_(std::move(fd)), file_(std::move(file)) {}
   Fd fd_;
+  std::filesystem::path file_;
 };
 
 struct DaemonOptions {
@@ -27,7 +31,7 @@ struct DaemonOptions {
   int ready_fd = -1;                     // Gets one byte when connections are accepted, then is closed.
 };
 
-// Runs until SIGTERM, SIGINT or the idle limit. `lock` is held by the caller.
-Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options);
+// Runs until SIGTERM, SIGINT or the idle limit, or until `lock` is in place no more.
+Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options, const HomeLock& lock);
 
 }  // namespace smeltr::daemon

@@ -17,12 +17,15 @@ constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitLocked = 3;
 
-// A descriptor a ring, a connection, a session: what is usual for a shell is little for that.
-void RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+// A descriptor a ring, a connection, a session: what is usual for a shell is little for that. The others are
+// what somebody set for the program that happened to start the daemon for everybody.
+void RaiseLimits() {
+  for (const auto resource : {RLIMIT_NOFILE, RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) != 0) continue;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(resource, &limit);
+  }
 }
 
 int Fail(const smeltr::Error& error) {
@@ -53,7 +56,7 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   // A file size limit inherited from whoever started us makes writes fail, like a full disk.
   ::signal(SIGXFSZ, SIG_IGN);
-  RaiseDescriptorLimit();
+  RaiseLimits();
   smeltr::SetLogLevel(
       smeltr::ParseLogLevel(smeltr::Environment("SMELTR_LOG").value_or(""), smeltr::LogLevel::kInfo));
   const auto paths = smeltr::ResolvePaths();
@@ -64,6 +67,6 @@ int main(int argc, char** argv) {
   if (!lock.has_value()) return Fail(lock.error());
   // What is thrown ends the process (crash_guard.h). Half alive is worse than gone: the next daemon takes
   // open sessions over.
-  const auto ended = smeltr::daemon::RunDaemon(*paths, options);
+  const auto ended = smeltr::daemon::RunDaemon(*paths, options, *lock);
   return ended.has_value() ? 0 : Fail(ended.error());
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <asio/io_context.hpp>
 #include <asio/local/stream_protocol.hpp>
 #include <asio/read.hpp>
@@ -34,6 +35,7 @@ constexpr auto kHelloLimit = std::chrono::seconds(5);
 constexpr uint32_t kMaxHelloBytes = 4096;
 // A message's memory grows with what arrives of it, whatever length it claims.
 constexpr size_t kReadStepBytes = 64 << 10;
+constexpr uint64_t kLogPeriodNs = 60 * kNsPerSecond;
 
 }  // namespace
 
@@ -44,12 +46,17 @@ struct ServerState : std::enable_shared_from_this<ServerState> {
 
   void Accept();
   void Add(Protocol::socket socket);
+  void Refuse(Protocol::socket& socket);
+  void Complain(std::string_view text) { throttle.Log(LogLevel::kWarning, text, text, MonotonicNowNs()); }
   void Remove(ClientId id);
 
   Protocol::acceptor acceptor;
   asio::steady_timer pause;
   Desk& desk;
   std::filesystem::path socket_file;
+  dev_t socket_device = 0;
+  ino_t socket_inode = 0;
+  LogThrottle throttle{kLogPeriodNs};  // Clients come as often as they like.
   ClientId last_id = 0;
   std::map<ClientId, std::shared_ptr<Session>> sessions;
 };
@@ -69,7 +76,7 @@ class Session : public std::enable_shared_from_this<Session> {
     hello_timer_.async_wait([weak = weak_from_this()](const std::error_code& stopped) {
       const auto self = weak.lock();
       if (stopped || self == nullptr || self->greeted_) return;
-      Log(LogLevel::kWarning, "a client did not say Hello in time: closed");
+      self->server_->Complain("a client did not say Hello in time: closed");
       self->End();
     });
     ReadNext();
@@ -84,7 +91,7 @@ class Session : public std::enable_shared_from_this<Session> {
                          self->body_.clear();
                          return self->ReadBody(*length);
                        }
-                       Log(LogLevel::kWarning, "a client sent something that is no message: closed");
+                       self->server_->Complain("a client sent something that is no message: closed");
                        self->End();
                      });
   }
@@ -167,7 +174,12 @@ class Session : public std::enable_shared_from_this<Session> {
     if (auto message = server_->desk.bus().Take(subscription_)) Write(*message);
   }
 
-  void Send(const ipc::Reply& reply) { Write(ipc::Encode(reply)); }
+  void Send(const ipc::Reply& reply) {
+    const std::string message = ipc::Encode(reply);
+    if (message.size() <= ipc::kMaxMessageBytes) return Write(message);
+    // Longer than the other end takes: to it, that would be the end of the connection.
+    Write(ipc::Encode(ipc::Reply(ipc::Refusal{ErrorCode::kUnsupported, "the answer is too long"})));
+  }
 
   // One at a time. Afterwards comes the next request, or the next of the stream.
   void Write(const std::string& message) {
@@ -210,7 +222,7 @@ void ServerState::Accept() {
       return self->Accept();
     }
     // Out of descriptors or memory: the next attempt may find some.
-    Log(LogLevel::kError, fmt::format("cannot accept a connection: {}", error.message()));
+    self->Complain(fmt::format("cannot accept a connection: {}", error.message()));
     self->pause.expires_after(kAcceptPause);
     self->pause.async_wait([self](const std::error_code& stopped) {
       if (!stopped) self->Accept();
@@ -221,18 +233,29 @@ void ServerState::Accept() {
 void ServerState::Add(Protocol::socket socket) {
   const auto peer = ipc::ReadPeerCredentials(socket.native_handle());
   if (!peer.has_value() || peer->uid != ::geteuid()) {
-    Log(LogLevel::kWarning, "refused a connection of another user");
+    Complain("refused a connection of another user");
     return;
   }
   if (sessions.size() >= kMaxConnections) {
-    Log(LogLevel::kWarning, fmt::format("refused a connection: {} are open", sessions.size()));
-    return;
+    Complain("refused a connection: too many are open");
+    return Refuse(socket);
   }
   const ClientId id = ++last_id;
   auto session = std::make_shared<Session>(std::move(socket), shared_from_this(), id);
   sessions.emplace(id, session);
   desk.SetConnectionCount(sessions.size());
   session->Start();
+}
+
+// Told, so that nobody takes it for a daemon that is about to end, and waits.
+void ServerState::Refuse(Protocol::socket& socket) {
+  const std::string message = ipc::Encode(ipc::Reply(ipc::Refusal{
+      ErrorCode::kPermission, fmt::format("smeltrd has {} connections already", kMaxConnections)}));
+  const ipc::LengthPrefix prefix = ipc::EncodeLength(message.size());
+  const std::array<asio::const_buffer, 2> parts{asio::buffer(prefix), asio::buffer(message)};
+  std::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.send(parts, 0, ignored);
 }
 
 void ServerState::Remove(ClientId id) {
@@ -267,21 +290,34 @@ Result<void> Server::Listen(const std::filesystem::path& socket) {
     ::unlink(socket.c_str());
   }
   std::error_code error;
+  state_->acceptor.close(error);
+  state_->pause.cancel();
   state_->acceptor.open(Protocol(), error);
   if (!error) state_->acceptor.bind(Protocol::endpoint(socket.native()), error);
   if (!error) state_->acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) return std::unexpected(SystemError("listen at", socket, error.value()));
   state_->socket_file = socket;
+  if (::lstat(socket.c_str(), &status) == 0) {
+    state_->socket_device = status.st_dev;
+    state_->socket_inode = status.st_ino;
+  }
   if (::chmod(socket.c_str(), 0600) != 0) return std::unexpected(SystemError("make private", socket, errno));
   state_->Accept();
   return {};
 }
 
+bool Server::IsReachable() const {
+  struct stat status{};
+  return !state_->socket_file.empty() && ::lstat(state_->socket_file.c_str(), &status) == 0 &&
+         status.st_dev == state_->socket_device && status.st_ino == state_->socket_inode;
+}
+
 void Server::StopAccepting() {
+  // Another daemon's, perhaps, by now.
+  if (IsReachable()) ::unlink(state_->socket_file.c_str());
   std::error_code ignored;
   state_->acceptor.close(ignored);
   state_->pause.cancel();
-  if (!state_->socket_file.empty()) ::unlink(state_->socket_file.c_str());
   state_->socket_file.clear();
 }
 

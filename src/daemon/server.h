@@ -28,6 +28,9 @@ class Server {
 
   // Binds and accepts. A socket file that nobody answers at is replaced; kAlreadyExists when somebody does.
   Result<void> Listen(const std::filesystem::path& socket);
+  // Whether the socket file is the one that Listen() made: without it the daemon is there for nobody. Then
+  // Listen() again; connections go on.
+  bool IsReachable() const;
   // Stops accepting and removes the socket file. Connections stay until CloseConnections().
   void StopAccepting();
   void CloseConnections();

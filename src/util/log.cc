@@ -14,6 +14,8 @@ namespace {
 
 std::atomic<LogLevel> g_lowest{LogLevel::kInfo};
 
+// Of what a stranger chose, argv[0] say, a line of this length says enough.
+constexpr size_t kMaxEntryBytes = 4096;
 constexpr std::string_view kNames[] = {"debug", "info", "warn", "error", "off"};
 
 std::string Stamp() {
@@ -39,7 +41,9 @@ void SetLogLevel(LogLevel lowest) { g_lowest.store(lowest, std::memory_order_rel
 void Log(LogLevel level, std::string_view text) {
   if (level < g_lowest.load(std::memory_order_relaxed)) return;
   std::string line = fmt::format("{} {:5} ", Stamp(), kNames[static_cast<size_t>(level)]);
-  for (const char c : text) line.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c);
+  for (const char c : text.substr(0, kMaxEntryBytes))
+    line.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c);
+  if (text.size() > kMaxEntryBytes) line += " ...";
   line.push_back('\n');
   // A log that cannot be written (full disk, closed pipe) must never be a reason to stop.
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());

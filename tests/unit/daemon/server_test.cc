@@ -1,5 +1,6 @@
 #include "daemon/server.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -177,6 +178,98 @@ TEST_F(ServerTest, LockIsHeldOnceAndFreedWithItsHolder) {
               std::string_view::npos);
   }
   EXPECT_TRUE(HomeLock::Acquire(file).has_value()) << "a file left behind must not lock anybody out";
+}
+
+TEST_F(ServerTest, LockOfAMovedHomeKeepsNobodyOut) {
+  const auto file = scratch() / "lock";
+  const auto lock = HomeLock::Acquire(file);
+  ASSERT_TRUE(lock.has_value());
+  EXPECT_TRUE(lock->IsInPlace());
+  std::filesystem::rename(file, scratch() / "moved");
+  EXPECT_FALSE(lock->IsInPlace());
+  const auto next = HomeLock::Acquire(file);
+  ASSERT_TRUE(next.has_value());
+  EXPECT_TRUE(next->IsInPlace());
+  EXPECT_FALSE(lock->IsInPlace());
+}
+
+// On this thread, a step at a time.
+TEST_F(ServerTest, LostSocketFileIsMadeAnew) {
+  ASSERT_TRUE(server_->Listen(socket_).has_value());
+  EXPECT_TRUE(server_->IsReachable());
+  std::filesystem::remove(socket_);
+  EXPECT_FALSE(server_->IsReachable());
+  std::ofstream(socket_) << "x";
+  EXPECT_FALSE(server_->IsReachable());
+  EXPECT_FALSE(server_->Listen(socket_).has_value());
+  std::filesystem::remove(socket_);
+  ASSERT_TRUE(server_->Listen(socket_).has_value());
+  EXPECT_TRUE(server_->IsReachable());
+  thread_ = std::thread([this] { io_.run(); });
+  EXPECT_TRUE(ipc::Client::Connect(socket_, "test").has_value());
+}
+
+TEST_F(ServerTest, SocketOfAnotherDaemonIsNotRemoved) {
+  ASSERT_TRUE(server_->Listen(socket_).has_value());
+  std::filesystem::remove(socket_);
+  asio::io_context other_io;
+  Server other(other_io, *desk_);
+  ASSERT_TRUE(other.Listen(socket_).has_value());
+  server_->StopAccepting();
+  EXPECT_TRUE(std::filesystem::exists(socket_));
+  other.StopAccepting();
+  EXPECT_FALSE(std::filesystem::exists(socket_));
+}
+
+TEST_F(ServerTest, StatusOfManyLongCommandsFitsIntoAMessage) {
+  Start();
+  auto client = std::move(ipc::Client::Connect(socket_, "test")).value();
+  for (int i = 0; i < 18; ++i) {
+    ipc::Reserve reserve;
+    reserve.token = std::to_string(i);
+    // Six bytes each as JSON.
+    reserve.argv = {"sh", std::string(100'000, '\x01')};
+    ASSERT_TRUE(client.Call(reserve).has_value());
+  }
+  const auto report = client.Call(ipc::Status{});
+  ASSERT_TRUE(report.has_value()) << report.error().text();
+  ASSERT_EQ(report->sessions.size(), 19U);
+  EXPECT_TRUE(report->sessions[1].command.starts_with("sh \x01"));
+  EXPECT_LT(report->sessions[1].command.size(), 1000U);
+}
+
+TEST_F(ServerTest, TextsOfAMarkAreKeptWholeOrRefused) {
+  Start();
+  auto client = std::move(ipc::Client::Connect(socket_, "test")).value();
+  ipc::Mark mark;
+  mark.label = std::string(4096, 'x');
+  EXPECT_TRUE(client.Call(mark).has_value());
+  mark.label += 'x';
+  EXPECT_EQ(client.Call(mark).error().code(), ErrorCode::kInvalidArgument);
+  mark.label = "x";
+  mark.field_keys = {"k"};
+  mark.field_types = {"string"};
+  mark.field_values = {std::string(4097, 'x')};
+  EXPECT_EQ(client.Call(mark).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(ServerTest, TooManyConnectionsAreTold) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  // Both ends are here.
+  if (limit.rlim_max < 1200) GTEST_SKIP() << "may not open enough";
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  Start();
+  std::vector<ipc::Client> clients;
+  while (clients.size() < 512) {
+    auto client = ipc::Client::Connect(socket_, "test");
+    ASSERT_TRUE(client.has_value()) << clients.size() << ": " << client.error().text();
+    clients.push_back(std::move(*client));
+  }
+  const auto refused = ipc::Client::Connect(socket_, "test");
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().text(), "smeltrd has 512 connections already");
 }
 
 // What a client claims costs nothing; only what it sends does.

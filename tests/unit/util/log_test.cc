@@ -32,6 +32,11 @@ TEST_F(LogTest, LinesCannotBeForged) {
   EXPECT_EQ(Logged(), "warn  name 2025-01-31T12:00:00.123Z error fake [31m\n");
 }
 
+TEST_F(LogTest, LinesAreNotEndless) {
+  Log(LogLevel::kWarning, std::string(900'000, 'x'));
+  EXPECT_EQ(Logged(), "warn  " + std::string(4096, 'x') + " ...\n");
+}
+
 TEST_F(LogTest, LevelIsTheLowestToAppear) {
   SetLogLevel(ParseLogLevel("warn", LogLevel::kInfo));
   Log(LogLevel::kInfo, "no");
