@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 
 #include "analysis/notices.h"
 #include "analysis/overview.h"
@@ -202,17 +203,27 @@ class Page {
     console_.Print(table.empty() ? "none\n" : table.Render(console_.style()));
   }
 
+  bool IsOurs(uint32_t pid) const {
+    return pid == metadata_.root_pid ||
+           std::ranges::find(overview_.processes, pid, &analysis::ProcessRow::pid) !=
+               overview_.processes.end();
+  }
+
   void Crash() {
-    if (notes_.crash.empty()) return;
+    // The machine's events are in every recording, those of other programs' crashes too.
+    std::vector<CrashNote> ours;
+    std::ranges::copy_if(notes_.crash, std::back_inserter(ours),
+                         [this](const CrashNote& note) { return note.pid == 0 || IsOurs(note.pid); });
+    if (ours.empty()) return;
     Title("Crash: what the system said");
-    const size_t shown = std::min(notes_.crash.size(), kCrashLinesShown);
+    const size_t shown = std::min(ours.size(), kCrashLinesShown);
     for (size_t i = 0; i < shown; ++i) {
-      const CrashNote& note = notes_.crash[i];
+      const CrashNote& note = ours[i];
       const std::string report = note.report_path.empty() ? "" : "; report: " + note.report_path;
       Line(At(note.ts_ns), Printable(note.source + ": " + note.text + report));
     }
-    if (shown < notes_.crash.size()) {
-      Line("", fmt::format("and {} more; --json has them", FormatCount(notes_.crash.size() - shown)));
+    if (shown < ours.size()) {
+      Line("", fmt::format("and {} more; --json has them", FormatCount(ours.size() - shown)));
     }
   }
 
