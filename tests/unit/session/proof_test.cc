@@ -198,12 +198,12 @@ TEST_F(ProofTest, ExtremeEventsOfEveryKindComeBackThroughSegmentsAndRepair) {
     ASSERT_TRUE(writer.has_value());
     RandomEvents random(seed, RandomEvents::Values::kExtreme);
     Prints written;
-    for (size_t i = 0; i < 8 * kKinds; ++i) {
+    for (size_t i = 0; i < 16 * kKinds; ++i) {
       event::Event event = random.Make(i % kKinds);
       if (i % 5 == 0) event.envelope.ts_ns = i % 2 == 0 ? 0 : UINT64_MAX;
       if (i % 7 == 0) event.envelope.pid = event.envelope.tid = UINT32_MAX;
+      event.envelope.seq = writer->next_seq();
       writer->Append(event);
-      event.envelope.seq = writer->next_seq() - 1;
       written.emplace(event.envelope.seq, Fingerprint::Of(event));
     }
     ASSERT_TRUE(writer->Close().has_value());
@@ -224,6 +224,10 @@ TEST_F(ProofTest, ExtremeEventsOfEveryKindComeBackThroughSegmentsAndRepair) {
           << "a sound file is copied byte for byte";
       read_repaired.merge(ReadAll(repaired));
     }
+    // A later file begins with the scopes that are open, told again.
+    const auto is_told_again = [&](const auto& print) { return !written.contains(print.first); };
+    std::erase_if(read, is_told_again);
+    std::erase_if(read_repaired, is_told_again);
     EXPECT_TRUE(read == written) << "seed " << seed;
     EXPECT_TRUE(read_repaired == written) << "seed " << seed;
   }
