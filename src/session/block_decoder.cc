@@ -9,8 +9,8 @@
 namespace smeltr::session {
 namespace {
 
-// Batches of long lists are cut so that their elements stay in the second-level cache.
-constexpr size_t kBatchElements = 1024;
+// Batches of long lists are cut so that their elements stay in the first-level cache.
+constexpr size_t kBatchElements = 256;
 constexpr size_t kPidColumn = 2;
 
 const Schema& EnvelopeSchema() {

@@ -11,7 +11,9 @@ namespace smeltr::session {
 namespace {
 
 // As many numbers as stay in the first-level cache together with the rows they go to.
-constexpr size_t kPiece = 256;
+constexpr size_t kPiece = 128;
+// At most so many lists come in one batch.
+constexpr size_t kMaxLists = 256;
 
 template <size_t kBytes>
 void CopyRows(std::span<const uint64_t> numbers, const std::byte* from, std::byte* to) {
@@ -128,7 +130,7 @@ void ListDecoder::FillShapes(const Field& field, ColumnCursor& cursor) {
 }
 
 bool ListDecoder::Decode(size_t count, std::byte* lists, size_t stride) {
-  std::array<uint64_t, kPiece> lengths;
+  std::array<uint64_t, kMaxLists> lengths;
   size_t total = 0;
   const std::span<uint64_t> batch = std::span(lengths).first(count);
   lengths_.Next(batch);
