@@ -1,7 +1,7 @@
 # Precompiled headers: half of the time of a build goes into reading the same headers. For g++ only; lint
 # configures a folder without them (-DSMELTR_PRECOMPILE=OFF), so that every file still includes what it uses.
 option(SMELTR_PRECOMPILE "Use precompiled headers" ON)
-if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(SMELTR_PRECOMPILE OFF)
 endif()
 

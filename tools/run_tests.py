@@ -2,9 +2,9 @@
 """Builds and runs every suite, and ends with one line of totals.
 
   release   unit suites, golden cases, end-to-end and hook suites against the shipped binaries
-  asan      unit suites but the command line's under AddressSanitizer and UndefinedBehaviorSanitizer, and every fuzz
-            target, of the same build, over its corpus and a bounded number of new inputs
+  asan      unit suites but the command line's under AddressSanitizer and UndefinedBehaviorSanitizer
   tsan      the unit suites of the ring, the hook core and the daemon under ThreadSanitizer
+  fuzz      every fuzz target over its corpus and a bounded number of new inputs
 
 A suite that cannot be built or that crashes counts as one failed test, so the totals never look better
 than what ran.
@@ -154,29 +154,24 @@ def suite_release(jobs: int) -> list[Outcome]:
     return [*outcomes, run_pytest(jobs, env)]
 
 
-def run_sanitized(preset: str, jobs: int, targets: list[str], env: dict[str, str]) -> list[Outcome]:
+def suite_sanitizer(preset: str, jobs: int, targets: list[str]) -> list[Outcome]:
+    if failure := build(preset, jobs, targets, []):
+        return [failure]
+    env = dict(os.environ, SMELTR_BIN_DIR=str(ROOT / "build/release/bin"))
+    if preset == "tsan":
+        env.setdefault("TSAN_OPTIONS", "halt_on_error=1")
+        env["GTEST_FILTER"] = TSAN_FILTER
     chosen = [p for p in programs(preset) if p.name in targets]
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(lambda p: run_gtest(f"{preset} {p.name}", p, env), chosen))
 
 
-def suite_asan(jobs: int) -> list[Outcome]:
-    targets = asan_programs()
-    if failure := build("asan", jobs, [*targets, "fuzz_targets"], []):
+def suite_fuzz(jobs: int) -> list[Outcome]:
+    if failure := build("fuzz", jobs, ["fuzz_targets"], []):
         return [failure]
-    env = dict(os.environ, SMELTR_BIN_DIR=str(ROOT / "build/release/bin"))
-    outcomes = run_sanitized("asan", jobs, targets, env)
-    fuzz_targets = sorted((ROOT / "build/asan/fuzz").glob("*_fuzz"))
+    targets = sorted((ROOT / "build/fuzz/fuzz").glob("*_fuzz"))
     with ThreadPoolExecutor(jobs) as pool:
-        return [*outcomes, *pool.map(run_fuzz, fuzz_targets)]
-
-
-def suite_tsan(jobs: int) -> list[Outcome]:
-    if failure := build("tsan", jobs, TSAN_PROGRAMS, []):
-        return [failure]
-    env = dict(os.environ, SMELTR_BIN_DIR=str(ROOT / "build/release/bin"), GTEST_FILTER=TSAN_FILTER)
-    env.setdefault("TSAN_OPTIONS", "halt_on_error=1")
-    return run_sanitized("tsan", jobs, TSAN_PROGRAMS, env)
+        return list(pool.map(run_fuzz, targets))
 
 
 def report(outcomes: list[Outcome]) -> None:
@@ -197,14 +192,15 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 2)
-    parser.add_argument("--suite", action="append", choices=["release", "asan", "tsan"])
+    parser.add_argument("--suite", action="append", choices=["release", "asan", "tsan", "fuzz"])
     arguments = parser.parse_args()
-    chosen = arguments.suite or ["release", "asan", "tsan"]
+    chosen = arguments.suite or ["release", "asan", "tsan", "fuzz"]
 
     suites = {
         "release": lambda: suite_release(arguments.jobs),
-        "asan": lambda: suite_asan(arguments.jobs),
-        "tsan": lambda: suite_tsan(arguments.jobs),
+        "asan": lambda: suite_sanitizer("asan", arguments.jobs, asan_programs()),
+        "tsan": lambda: suite_sanitizer("tsan", arguments.jobs, TSAN_PROGRAMS),
+        "fuzz": lambda: suite_fuzz(arguments.jobs),
     }
     total = Outcome("total")
     for name in chosen:
