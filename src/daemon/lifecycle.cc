@@ -72,6 +72,14 @@ std::vector<std::unique_ptr<probe::Probe>> WantedProbes(const ProbeSettings& set
   return probes;
 }
 
+// Another's is used as it is.
+Result<void> MakeSocketDirectory(const Paths& paths) {
+  std::error_code error;
+  const std::filesystem::path directory = paths.socket.parent_path();
+  if (!paths.own_socket_directory && std::filesystem::exists(directory, error)) return {};
+  return MakePrivateDirectory(directory);
+}
+
 // The parts, connected. Everything runs on one loop, but for probes, dumps and fsyncs.
 class Daemon {
  public:
@@ -224,11 +232,8 @@ class Daemon {
 
   // Somebody deleted the socket file.
   void ListenAgain(uint64_t now_ns) {
-    if (paths_.own_socket_directory) {
-      // If it cannot be made, listening tells.
-      static_cast<void>(MakePrivateDirectory(paths_.socket.parent_path()));
-    }
-    const auto listening = server_.Listen(paths_.socket);
+    const auto made = MakeSocketDirectory(paths_);
+    const auto listening = made.has_value() ? server_.Listen(paths_.socket) : made;
     throttle_.Log(LogLevel::kWarning, listening.has_value() ? "listening again" : "not listening",
                   listening.has_value()
                       ? fmt::format("{} was gone: listening anew", paths_.socket.native())
@@ -264,6 +269,7 @@ class Daemon {
   }
 
   void CheckIdle() {
+    if (stopping_) return;
     const uint64_t now_ns = MonotonicNowNs();
     if (recordings_.open_count() != 0 || server_.connection_count() != 0) last_busy_ns_ = now_ns;
     if (now_ns - last_busy_ns_ >= *options_.idle_exit_ns) return Stop("idle");
@@ -352,10 +358,7 @@ bool HomeLock::IsInPlace() const {
 Result<void> RunDaemon(const Paths& paths, const DaemonOptions& options, const HomeLock& lock) {
   SMELTR_TRY(MakePrivateDirectory(paths.run));
   SMELTR_TRY(MakePrivateDirectory(paths.sessions));
-  std::error_code error;
-  if (paths.own_socket_directory || !std::filesystem::exists(paths.socket.parent_path(), error)) {
-    SMELTR_TRY(MakePrivateDirectory(paths.socket.parent_path()));
-  }
+  SMELTR_TRY(MakeSocketDirectory(paths));
   SMELTR_ASSIGN_OR_RETURN(CrashGuard crash_guard, CrashGuard::Install(paths.run, SMELTR_VERSION));
   SMELTR_ASSIGN_OR_RETURN(const std::filesystem::path ring_base, MakeRingBase(paths));
   const auto ended = Daemon(paths, options, lock, ring_base, crash_guard).Run();
