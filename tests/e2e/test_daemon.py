@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -98,6 +99,46 @@ def test_connection_without_a_hello_is_closed(smeltr: Smeltr) -> None:
         silent.connect(str(smeltr.home / "run/smeltr.sock"))
         assert silent.recv(1) == b""
     assert "did not say Hello in time" in smeltr.log()
+
+
+def test_lost_socket_file_is_made_anew(smeltr: Smeltr) -> None:
+    smeltr.record("--", "true")
+    pid = smeltr.daemon_pid()
+    (smeltr.home / "run/smeltr.sock").unlink()
+    result = smeltr.record("--", "true")
+    assert b"unrecorded" not in result.stderr, result.stderr
+    assert smeltr.daemon_pid() == pid
+    assert len(smeltr.metadata()) == 2
+    shutil.rmtree(smeltr.home / "run")
+    wait_until(lambda: (smeltr.home / "run/smeltr.sock").exists(), "it listened again")
+    assert smeltr.run("daemon", "stop").returncode == 0
+    assert not is_running(pid)
+
+
+def test_daemon_of_a_moved_home_ends(smeltr: Smeltr, tmp_path: Path) -> None:
+    smeltr.record("--", "true")
+    pid = smeltr.daemon_pid()
+    smeltr.home.rename(tmp_path / "moved")
+    wait_until(lambda: not is_running(pid), "smeltrd ended")
+    assert f"{smeltr.home}/smeltrd.lock was moved or deleted" in (tmp_path / "moved/smeltrd.log").read_text()
+
+
+def test_stopped_daemon_holds_up_neither_start_nor_end(smeltr: Smeltr) -> None:
+    process, pid = start_sleeper(smeltr)
+    daemon = smeltr.daemon_pid()
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        unrecorded = smeltr.record("--", "sh", "-c", "exit 3")
+        os.kill(pid, signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    assert unrecorded.returncode == 3
+    assert f"smeltrd, pid {daemon}, does not answer".encode() in unrecorded.stderr
+    assert b"may be incomplete" in err, err
+    # It had all it needed in its socket.
+    assert smeltr.wait_ended()["term_signal"] == signal.SIGTERM
+    assert smeltr.daemon_pid() == daemon
 
 
 def test_processes_of_a_tree_share_the_session(smeltr: Smeltr) -> None:

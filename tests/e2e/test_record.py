@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -224,6 +225,38 @@ def test_third_interrupt_leaves_the_program_running(smeltr: Smeltr) -> None:
     assert smeltr.wait_ended()["end_reason"] == "client-lost"
 
 
+# --- limits of the program are not exceeded for it ---
+
+
+def limited(smeltr: Smeltr, limit_bytes: int, *command: str | Path) -> subprocess.CompletedProcess[bytes]:
+    def limit() -> None:
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
+        # Which a Python interpreter ignores, and its children with it.
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+
+    return smeltr.record("--", *command, preexec_fn=limit)
+
+
+def test_program_that_may_make_no_large_file_is_not_killed(smeltr: Smeltr) -> None:
+    smeltr.record("--", "true")
+    result = limited(smeltr, 2 << 20, SCOPE_LOOP, "--count", "5")
+    assert result.returncode == 0
+    assert b"1 program in " in result.stderr, result.stderr
+    assert b"could not be recorded: it may not make files as large as a ring" in result.stderr
+    metadata = smeltr.metadata()[-1]
+    assert metadata["hook_state"] == "requested-but-silent"
+    assert "ulimit -f" in metadata["hook_reason"]
+
+
+def test_record_that_may_make_no_file_runs_the_program(smeltr: Smeltr, tmp_path: Path) -> None:
+    script = f"head -c 200000 /dev/zero > {tmp_path / 'file'}; kill -l $?"
+    result = limited(smeltr, 64 << 10, "sh", "-c", script)
+    assert result.returncode == 0
+    assert b"running the program unrecorded" in result.stderr
+    assert result.stdout == b"XFSZ\n", "the program has the signal as it would have without record"
+
+
 # --- what is said ---
 
 
@@ -246,7 +279,8 @@ def test_silent_hook_is_told(smeltr: Smeltr) -> None:
     assert metadata["event_counts"]["HookSilent"] == 1
     assert result.stderr.decode() == (
         f"smeltr: recorded no GPU work as {metadata['session_id'][:8]}:"
-        " the program created no Vulkan instance\n"
+        " no hook reported (no Vulkan instance, or one in a process that changed its user or"
+        " cleared its environment)\n"
     )
 
 

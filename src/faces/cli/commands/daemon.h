@@ -30,6 +30,8 @@ struct RunningDaemon {
 };
 // Nothing when nobody listens there. Does not ask it anything: it may hang.
 std::optional<RunningDaemon> FindDaemon(const Paths& paths);
+// Also one that nobody can reach: its socket file is gone, but it holds the lock of the home.
+std::optional<RunningDaemon> FindAnyDaemon(const Paths& paths);
 
 // It must answer within this time of its start.
 inline constexpr int kDaemonStartLimitMs = 5000;

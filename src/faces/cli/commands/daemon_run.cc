@@ -14,6 +14,7 @@
 #include "faces/cli/daemon_client.h"
 #include "ipc/connection.h"
 #include "launch/daemon_start.h"
+#include "launch/lock_holder.h"
 #include "launch/service.h"
 #include "util/format.h"
 #include "util/process.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr long kLookNs = 20'000'000;
 constexpr int kKillLimitMs = 5000;
+constexpr int kNoticeLimitMs = 2000;
 
 bool WaitGone(const RunningDaemon& daemon, int limit_ms) {
   const uint64_t deadline_ns = MonotonicNowNs() + static_cast<uint64_t>(limit_ms) * 1'000'000;
@@ -106,7 +108,7 @@ class DaemonStop final : public Command {
 
   Result<int> Run(Console& console) override {
     SMELTR_ASSIGN_OR_RETURN(const Paths paths, ResolvePaths());
-    const auto daemon = FindDaemon(paths);
+    const auto daemon = FindAnyDaemon(paths);
     if (!daemon.has_value()) {
       console.Print("smeltrd does not run\n");
       return kExitOk;
@@ -138,7 +140,7 @@ class DaemonRestart final : public Command {
 
   Result<int> Run(Console& console) override {
     SMELTR_ASSIGN_OR_RETURN(const Paths paths, ResolvePaths());
-    if (const auto daemon = FindDaemon(paths)) SMELTR_TRY(StopDaemon(paths, *daemon, force_));
+    if (const auto daemon = FindAnyDaemon(paths)) SMELTR_TRY(StopDaemon(paths, *daemon, force_));
     SMELTR_ASSIGN_OR_RETURN(const pid_t pid, StartDaemonThatStays(paths));
     console.Print(fmt::format("smeltrd runs, pid {}\n", pid));
     return kExitOk;
@@ -169,6 +171,13 @@ std::optional<RunningDaemon> FindDaemon(const Paths& paths) {
   return daemon;
 }
 
+std::optional<RunningDaemon> FindAnyDaemon(const Paths& paths) {
+  if (auto daemon = FindDaemon(paths)) return daemon;
+  const auto holder = launch::FindLockHolder(paths.lock);
+  if (!holder.has_value()) return std::nullopt;
+  return RunningDaemon{holder->pid, holder->start_time_ticks};
+}
+
 Result<pid_t> StartDaemonThatStays(const Paths& paths) {
   launch::StartOptions options;
   options.idle_exit_seconds = 0;
@@ -179,7 +188,12 @@ Result<pid_t> StartDaemonThatStays(const Paths& paths) {
 }
 
 Result<void> StopDaemon(const Paths& paths, const RunningDaemon& daemon, bool force) {
-  const auto asked = AskToEnd(paths);
+  auto asked = AskToEnd(paths);
+  if (!asked.has_value() && asked.error().code() == ErrorCode::kNotFound) {
+    // About to end, or about to notice that its socket file is gone.
+    if (WaitGone(daemon, kNoticeLimitMs)) return {};
+    asked = AskToEnd(paths);
+  }
   if (!asked.has_value() && !force) {
     return Fail(asked.error().code(), fmt::format("{}; --force kills it", asked.error().text()));
   }

@@ -138,7 +138,7 @@ class DaemonStatus final : public Command {
 
  private:
   static Result<ipc::StatusReport> Ask(const Paths& paths) {
-    const auto daemon = FindDaemon(paths);
+    const auto daemon = FindAnyDaemon(paths);
     if (!daemon.has_value()) {
       return Fail(
           ErrorCode::kNotFound,
