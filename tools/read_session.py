@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-MAJOR, U64 = 1, 2**64 - 1
+MAJOR, U64 = 2, 2**64 - 1
 COLUMN_TYPES = {"double": 2, "Text": 3, "List": 4}  # All others are integers: 1.
 SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 
@@ -210,8 +210,8 @@ class Reader:
     def file(self, path: Path) -> Iterator[dict[str, Any]]:
         data = path.read_bytes()
         major, _, header_sum = struct.unpack_from("<HHI", data.ljust(16, b"\0"), 8)
-        if major > MAJOR and (header_sum == 0 or holds(data[:12], header_sum)):
-            raise SystemExit(f"{path} is of format {major}: a newer smeltr wrote it")
+        if len(data) >= 16 and major != MAJOR and (header_sum == 0 or holds(data[:12], header_sum)):
+            raise SystemExit(f"{path} is of format {major}, and this reads {MAJOR}")
         at = 16
         while at < len(data) and data[at : at + 8] != b"smltINDX":
             size, body_size = struct.unpack_from("<II", data.ljust(at + 24, b"\0"), at + 16)

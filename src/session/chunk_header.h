@@ -43,7 +43,7 @@ uint64_t Checksum(std::span<const std::byte> bytes);
 void PutFileHeader(ByteBuffer& out);
 // Whether `bytes` (kFileHeaderBytes) are a header as PutFileHeader writes it, of any minor version.
 bool FileHeaderHolds(std::span<const std::byte> bytes);
-// False for one whose checksum says that it is not as it was written; before minor version 1 there was none.
+// False for one whose checksum says that it is not as it was written; zero is none.
 bool FileHeaderChecksumHolds(std::span<const std::byte> bytes);
 
 // Fills header.header_bytes in.

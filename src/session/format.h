@@ -15,11 +15,12 @@ inline constexpr std::string_view kChunkMagic = "smltCHNK"sv;
 inline constexpr std::string_view kFooterMagic = "smltINDX"sv;
 inline constexpr std::string_view kTrailerMagic = "smltDONE"sv;
 
-// A reader refuses a larger major; within a major, newer writers only add what older readers skip.
-inline constexpr uint16_t kFormatMajor = 1;
-inline constexpr uint16_t kFormatMinor = 1;
+// A reader refuses another major; within a major, newer writers only add what older readers skip. Major 1 had
+// plain columns without a factor and lists without shapes.
+inline constexpr uint16_t kFormatMajor = 2;
+inline constexpr uint16_t kFormatMinor = 0;
 
-// Magic, u16 major, u16 minor, u32 lower half of their checksum (zero before minor 1).
+// Magic, u16 major, u16 minor, u32 lower half of their checksum; zero: there is none.
 inline constexpr size_t kFileHeaderBytes = 16;
 // Magic, u64 checksum of all header bytes after it, then the numbers of ChunkHeader.
 inline constexpr size_t kChunkFixedBytes = 72;

@@ -88,7 +88,7 @@ class Scanner {
   std::vector<std::byte> buffer_;
 };
 
-enum class FileHeader { kGood, kCut, kBad, kNewer };
+enum class FileHeader { kGood, kCut, kBad, kOlder, kNewer };
 
 FileHeader ReadFileHeader(const Fd& fd) {
   std::array<std::byte, kFileHeaderBytes> bytes;
@@ -97,8 +97,10 @@ FileHeader ReadFileHeader(const Fd& fd) {
   const size_t magic_bytes = std::min(count, kFileMagic.size());
   if (in.TakeText(magic_bytes) != kFileMagic.substr(0, magic_bytes)) return FileHeader::kBad;
   if (count < kFileHeaderBytes) return FileHeader::kCut;
-  if (in.Load<uint16_t>() <= kFormatMajor) return FileHeader::kGood;
-  return FileHeaderChecksumHolds(bytes) ? FileHeader::kNewer : FileHeader::kBad;
+  const auto major = in.Load<uint16_t>();
+  if (major == kFormatMajor) return FileHeader::kGood;
+  if (!FileHeaderChecksumHolds(bytes)) return FileHeader::kBad;
+  return major < kFormatMajor ? FileHeader::kOlder : FileHeader::kNewer;
 }
 
 }  // namespace
@@ -120,6 +122,9 @@ Result<Index> LoadIndex(const Fd& fd) {
       index.damage.torn_tail = index.file_bytes != 0;
       index.damage.no_footer = true;
       return index;
+    case FileHeader::kOlder:
+      return Fail(ErrorCode::kUnsupported,
+                  "the session is of an early smeltr whose file format is no longer read; record it again");
     case FileHeader::kNewer:
       return Fail(
           ErrorCode::kUnsupported,

@@ -191,15 +191,18 @@ TEST_F(DamageTest, OtherFilesAreRefused) {
   EXPECT_EQ(Reader::Open(directory_.path() / "none").error().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(DamageTest, ANewerFormatIsRefusedWithAdvice) {
+TEST_F(DamageTest, AnotherFormatIsRefusedWithAdvice) {
   Write(1, true);
   // A real one, not a flipped bit: its checksum holds, or there is none.
-  bytes_[kFileMagic.size()] = 2;
   std::fill_n(bytes_.begin() + kFileHeaderBytes - sizeof(uint32_t), sizeof(uint32_t), '\0');
-  const auto reader = OpenBytes(bytes_);
-  ASSERT_FALSE(reader.has_value());
-  EXPECT_EQ(reader.error().code(), ErrorCode::kUnsupported);
-  EXPECT_NE(reader.error().text().find("upgrade"), std::string_view::npos);
+  for (const auto& [major, advice] :
+       {std::pair(kFormatMajor + 1, "upgrade"), std::pair(kFormatMajor - 1, "again")}) {
+    bytes_[kFileMagic.size()] = static_cast<char>(major);
+    const auto reader = OpenBytes(bytes_);
+    ASSERT_FALSE(reader.has_value());
+    EXPECT_EQ(reader.error().code(), ErrorCode::kUnsupported);
+    EXPECT_NE(reader.error().text().find(advice), std::string_view::npos);
+  }
 }
 
 TEST_F(DamageTest, DamageIsCountedOnceHoweverOftenItIsRead) {
