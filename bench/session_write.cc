@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kEvents = 1'000'000;
 // The daemon's drain takes events out of rings and hands them on while they are in the cache: so here they
 // are made, not counting the time, a few at a time.
-constexpr size_t kAtATime = 4'000;
+constexpr size_t kAtATime = 1'000;
 
 void WriteSession(benchmark::State& state, const bench::Mix& mix) {
   char directory[] = "/dev/shm/smeltr-bench-XXXXXX";
