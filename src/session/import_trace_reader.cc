@@ -16,13 +16,17 @@ namespace {
 
 constexpr size_t kMaxEventBytes = size_t{1} << 20;
 constexpr size_t kWindowBytes = size_t{4} << 20;
+constexpr size_t kSmallWindowBytes = size_t{64} << 10;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kGzipMagic = "\x1F\x8B";
 
 // The part of a file that is looked at, moving forward.
 class Window {
  public:
-  explicit Window(Fd fd) : fd_(std::move(fd)), buffer_(kWindowBytes, '\0') {}
+  Window(Fd fd, uint64_t file_bytes)
+      : fd_(std::move(fd)),
+        buffer_(static_cast<size_t>(std::clamp<uint64_t>(file_bytes, kSmallWindowBytes, kWindowBytes)),
+                '\0') {}
 
   // Makes kMaxEventBytes ready, or all that is left. An unreadable file ends where it cannot be read.
   void Fill() {
@@ -62,7 +66,7 @@ class Window {
 class TraceParser {
  public:
   TraceParser(Fd fd, uint64_t size, const TraceReadOptions& options)
-      : window_(std::move(fd)), size_(size), options_(options) {}
+      : window_(std::move(fd), size), size_(size), options_(options) {}
 
   Result<void> Run() {
     window_.Fill();

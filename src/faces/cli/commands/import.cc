@@ -37,9 +37,9 @@ class Import final : public Command {
     app->footer(
         "Examples:\n  smeltr import ~/old/.smeltr/sessions\n"
         "  smeltr import trace.json --name baseline && smeltr breakdown baseline\n"
-        "Traces are those of torch.profiler, JAX and others that write Chrome's trace format. Of\n"
-        "damaged files what can be read is imported; what was lost is told, with its place, also\n"
-        "later by `smeltr sessions show`. The files themselves stay as they are.");
+        "Traces are those of torch.profiler, JAX and others in Chrome's trace format. Of\n"
+        "damaged files what can be read is imported; what was lost is told, with its\n"
+        "place, also later by `smeltr sessions show`. The files stay as they are.");
     return app;
   }
 
