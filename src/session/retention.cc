@@ -34,6 +34,14 @@ bool IsLink(const fs::path& path) {
   return fs::is_symlink(fs::symlink_status(path, ignored));
 }
 
+// Of the earlier smeltr, and not imported: its only copy may be the user's only one.
+bool WaitsForImport(const fs::path& directory) {
+  std::error_code ignored;
+  return !fs::exists(directory / kEventsFile, ignored) &&
+         (fs::exists(directory / "events.cbor.zst", ignored) ||
+          fs::exists(directory / "events.cbor", ignored));
+}
+
 // The ids, or directory names, that post-mortems give as what they are about.
 std::set<std::string> SourcesOf(const std::vector<StoredSession>& sessions) {
   std::set<std::string> sources;
@@ -204,7 +212,7 @@ Result<std::vector<KeptSession>> SurveySessions(const fs::path& sessions_directo
   sessions.reserve(stored.size());
   for (StoredSession& one : stored) {
     // Somebody keeps it elsewhere: not ours to delete.
-    if (IsLink(one.directory)) continue;
+    if (IsLink(one.directory) || WaitsForImport(one.directory)) continue;
     KeptSession session;
     session.bytes = DirectoryBytes(one.directory);
     session.pinned = IsPinned(one.directory);

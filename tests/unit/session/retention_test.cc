@@ -165,6 +165,15 @@ TEST_F(RetentionOnDisk, PinsAreFiles) {
   EXPECT_FALSE(SetPinned(sessions_ / "none", true).has_value());
 }
 
+TEST_F(RetentionOnDisk, EarlierSessionsWaitForTheirImport) {
+  const fs::path session = Make("earlier", 900);
+  Make("ours", 900);
+  std::ofstream(session / "events.cbor.zst") << "events";
+  EXPECT_EQ(SurveySessions(sessions_, {}).value().size(), 1U);
+  std::ofstream(session / kEventsFile) << "imported";
+  EXPECT_EQ(SurveySessions(sessions_, {}).value().size(), 2U);
+}
+
 TEST_F(RetentionOnDisk, SizeIsThatOnDisk) {
   const fs::path session = Make("one", 1);
   const uint64_t before = DirectoryBytes(session);

@@ -67,6 +67,7 @@ Result<session::VerifiedSession> Verify(const Place& place, const session::Progr
 
 std::string KindsText(const std::map<std::string, uint64_t>& lost_by_kind) {
   std::vector<std::pair<uint64_t, std::string>> kinds;
+  kinds.reserve(lost_by_kind.size());
   for (const auto& [kind, count] : lost_by_kind) kinds.emplace_back(count, kind);
   std::ranges::sort(kinds, std::greater());
   std::string text;
