@@ -135,6 +135,7 @@ Result<void> ImportSorter::ForEach(
   }
   SMELTR_TRY(StorePiece());
   std::vector<PieceReader> readers;
+  readers.reserve(pieces_.size());
   for (const Fd& piece : pieces_) readers.emplace_back(piece.get());
   const auto later = [&](size_t a, size_t b) { return readers[a].key() > readers[b].key(); };
   std::priority_queue<size_t, std::vector<size_t>, decltype(later)> next(later);

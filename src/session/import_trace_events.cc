@@ -30,11 +30,10 @@ event::OpType OpOfName(std::string_view name) {
 
 }  // namespace
 
-void TraceEvents::Append(uint64_t ts_ns, const Lane& lane, event::Api api, event::Payload payload) {
+void TraceEvents::Append(uint64_t ts_ns, const Lane& lane, event::Api api, const event::Payload& payload) {
   if (seen_pids_.size() < kMaxSeenPids) seen_pids_.try_emplace(lane.first, ts_ns);
   last_ns_ = std::max(last_ns_, ts_ns);
-  writer_.Append(
-      {{.ts_ns = ts_ns, .seq = 0, .pid = lane.first, .tid = lane.second, .api = api}, std::move(payload)});
+  writer_.Append({{.ts_ns = ts_ns, .seq = 0, .pid = lane.first, .tid = lane.second, .api = api}, payload});
 }
 
 void TraceEvents::Add(const TraceRecord& record) {

@@ -89,7 +89,7 @@ class TraceEvents {
   void DescribeDevice(uint32_t pid, uint32_t device, uint64_t ts_ns);
   void Return(const Lane& lane, const OpenScope& scope);
   uint64_t At(int64_t trace_ns) const { return static_cast<uint64_t>(trace_ns + shift_ns_); }
-  void Append(uint64_t ts_ns, const Lane& lane, event::Api api, event::Payload payload);
+  void Append(uint64_t ts_ns, const Lane& lane, event::Api api, const event::Payload& payload);
 
   const TraceFacts& facts_;
   int64_t shift_ns_;

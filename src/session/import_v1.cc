@@ -81,7 +81,7 @@ std::vector<std::string> Strings(const toml::array* array) {
 }
 
 std::string EndReason(const toml::table& table, const Metadata& metadata) {
-  const std::string reason = table["end_reason"].value_or(std::string());
+  std::string reason = table["end_reason"].value_or(std::string());
   if (reason == "recovered-after-crash") return "recovered";
   if (!reason.empty()) return reason;
   if (metadata.term_signal) return "signal";

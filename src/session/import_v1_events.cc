@@ -88,10 +88,10 @@ V1Events::V1Events(Writer& writer, const V1Defaults& defaults)
     : writer_(writer), defaults_(defaults), ids_(std::make_unique<Ids>()) {}
 V1Events::~V1Events() = default;
 
-void V1Events::Append(const event::Envelope& envelope, event::Payload payload) {
+void V1Events::Append(const event::Envelope& envelope, const event::Payload& payload) {
   if (min_ts_ns_ == 0 || envelope.ts_ns < min_ts_ns_) min_ts_ns_ = envelope.ts_ns;
   max_ts_ns_ = std::max(max_ts_ns_, envelope.ts_ns);
-  writer_.Append({envelope, std::move(payload)});
+  writer_.Append({envelope, payload});
 }
 
 event::Envelope V1Events::EnvelopeOf(const CborNode& root, event::Api api) {

@@ -71,7 +71,7 @@ class V1Events {
   void OnCommitted(const event::Envelope& envelope, event::CbCommitted& fields);
   void OnCompleted(const event::Envelope& envelope, event::CbCompleted& fields, const Read& read);
   void OnOps(const event::Envelope& envelope, event::CbOps& fields);
-  void Append(const event::Envelope& envelope, event::Payload payload);
+  void Append(const event::Envelope& envelope, const event::Payload& payload);
   void ReleaseHeld(Cb& cb, uint64_t gpu_ns);
   void CountForeign(const std::string& name);
   void KeepOpaque(const Read& read, const std::string& name);

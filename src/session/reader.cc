@@ -228,6 +228,7 @@ void Reader::ReadInSlots(const Selection& selection, unsigned thread_count,
   };
   std::vector<std::jthread> threads;
   const size_t useful = std::min<size_t>(ThreadsFor(thread_count), numbers.size());
+  threads.reserve(useful);
   for (size_t i = 0; i < useful; ++i) threads.emplace_back(work);
   for (size_t position = 0; position < numbers.size(); ++position) {
     turns.WaitFor(position);
