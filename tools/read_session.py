@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Prints the events of smeltr sessions, one JSON object a line. Usage: read_session.py FILE|DIRECTORY...
 
-A second reader, written from docs/formats.md alone. It needs nothing of smeltr but that folder: docs/events.md has the names.
+A second reader, written from docs/formats.md alone. It needs nothing of smeltr but that folder: docs/events.md has
+the names.
 """
 
 from __future__ import annotations
@@ -94,9 +95,12 @@ class Cursor:
             return [base] * count
         factor_or_step, width, mask = self.varint(), self.number(1), self.number(1)
         planes = [self.plane(count, mask >> k & 1) for k in range(width)] or [bytes(count)]
-        stored = [int.from_bytes(value, "little") for value in zip(*planes)]
+        stored = [int.from_bytes(value, "little") for value in zip(*planes, strict=False)]
         if transform in (1, 3):
-            return [(value * factor_or_step + base + other) & U64 for value, other in zip(stored, near)]
+            return [
+                (value * factor_or_step + base + other) & U64
+                for value, other in zip(stored, near, strict=False)
+            ]
         values = []
         for value in stored:
             zigzag = (value + factor_or_step) & U64
@@ -133,7 +137,10 @@ class Reader:
         return number
 
     def shown(self, fields: list[tuple[str, str, bool]], row: tuple[Any, ...]) -> dict[str, Any]:
-        values = [(name, self.value(kind, raw), optional, raw) for (name, kind, optional), raw in zip(fields, row)]
+        values = [
+            (name, self.value(kind, raw), optional, raw)
+            for (name, kind, optional), raw in zip(fields, row, strict=False)
+        ]
         return {name: value for name, value, optional, raw in values if not optional or (raw and value != 0)}
 
     def attribute(self, attribute: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -156,9 +163,11 @@ class Reader:
                 placement = column.number(1)
                 of_shape = column.numbers(shape_count, []) if placement else [0]
                 own = column.numbers(total, []) if placement != 1 else [0] * total
-                columns.append([(o + of_shape[s if placement else 0]) & U64 for o, s in zip(own, shapes)])
+                columns.append(
+                    [(o + of_shape[s if placement else 0]) & U64 for o, s in zip(own, shapes, strict=False)]
+                )
         columns += [[0] * total] * (len(fields) - len(columns))
-        rows: Iterator[Any] = zip(*columns)
+        rows: Iterator[Any] = zip(*columns, strict=False)
         rows = (self.value(element, row[0]) if plain else self.shown(fields, row) for row in rows)
         found = [[next(rows) for _ in range(length)] for length in lengths]
         if element == "Attribute":
@@ -182,7 +191,9 @@ class Reader:
             columns.append([[] if "<" in field_type else 0] * count)
         if per_api:
             name = "".join(self.names.numbers["Api"][api : api + 1]) + name
-        events = [{"source": source, "kind": name} | self.shown(fields, row) for row in zip(*columns)]
+        events = [
+            {"source": source, "kind": name} | self.shown(fields, row) for row in zip(*columns, strict=False)
+        ]
         return [e | {"payload_hex": bytes(e["payload_hex"]).hex()} for e in events] if opaque else events
 
     def chunk(self, header: bytes, body: bytes, where: str) -> Iterator[dict[str, Any]]:
