@@ -182,9 +182,11 @@ def test_a_spoilt_metadata_file_is_made_anew(smeltr: Smeltr) -> None:
     try:
         wait_until(lambda: (directory / "metadata.toml.bad").exists(), "the bad file was put aside")
         wait_until(lambda: smeltr.daemon_pid() == daemon.pid, "smeltrd ran")
-        session = shown(smeltr, directory.name)
+        # The bad file goes a moment before the good one comes.
+        session = wait_until(
+            lambda: (s := shown(smeltr, directory.name))["state"] == "recovered" and s, "it was recovered"
+        )
         assert session["event_counts"]["Mark"] == 5
-        assert session["state"] == "recovered"
     finally:
         daemon.terminate()
         daemon.wait(60)
